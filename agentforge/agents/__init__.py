@@ -1,0 +1,1 @@
+"""Planner, coder, tester, debugger, critic: prompt in, artifact out."""

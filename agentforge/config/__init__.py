@@ -1,0 +1,1 @@
+"""Settings, their loading and layering."""

@@ -1,0 +1,114 @@
+"""Every setting, its meaning and default. Loading and layering: `agentforge.config.load`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from agentforge.core.task import Limits
+
+AgentName = Literal["planner", "coder", "tester", "debugger", "critic", "explainer"]
+EditFormat = Literal["auto", "diff", "search_replace", "symbol"]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Price(Section):
+    """US dollars per million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached_input: float | None = Field(default=None, ge=0)
+
+
+class ModelSettings(Section):
+    """The model endpoint. With neither `base_url` nor `api_key` no model is used (workflow `search`)."""
+
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    name: str = "gpt-4o-2024-08-06"
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    seed: int | None = 42
+    max_output_tokens: int = Field(default=4096, gt=0)
+    context_tokens: int = Field(default=128_000, gt=0)
+    timeout_s: float = Field(default=300.0, gt=0)
+    """Seconds without a single byte before a stream counts as broken."""
+    max_retries: int = Field(default=5, ge=0)
+    edit_format: EditFormat = "auto"
+    prices: dict[str, Price] = {}
+
+    @property
+    def configured(self) -> bool:
+        return self.base_url is not None or self.api_key is not None
+
+
+class AgentSettings(Section):
+    """Overrides for one agent; None takes the value of `model`."""
+
+    model: str | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    seed: int | None = None
+    max_output_tokens: int | None = Field(default=None, gt=0)
+
+
+class SandboxSettings(Section):
+    """Limits of every container (AgentForge, III-E). Sizes in MB, times in seconds."""
+
+    base_image: str = "agentforge-base:1"
+    memory_mb: int = Field(default=512, ge=64)
+    cpus: float = Field(default=0.5, gt=0)
+    pids: int = Field(default=64, ge=16)
+    workspace_mb: int = Field(default=1024, ge=16)
+    tmp_mb: int = Field(default=128, ge=1)
+    timeout_s: float = Field(default=30.0, gt=0)
+    """In-container limit of one test command."""
+    suite_timeout_s: float = Field(default=300.0, gt=0)
+    """Limit of a whole-suite run before a patch is called verified."""
+    output_kb: int = Field(default=64, ge=1)
+    """How much output is kept for people, head and tail together."""
+    log_mb: int = Field(default=8, ge=1)
+    """How much of the full log is kept in the run directory."""
+    build_timeout_s: float = Field(default=900.0, gt=0)
+    build_memory_mb: int = Field(default=2048, ge=256)
+
+
+class MemorySettings(Section):
+    """Episodes and the symbol index (AgentForge, III-C)."""
+
+    enabled: bool = True
+    k: int = Field(default=5, ge=0)
+
+
+class SearchSettings(Section):
+    """The engine that needs no model."""
+
+    time_limit_s: float = Field(default=180.0, gt=0)
+    max_candidates: int = Field(default=4000, gt=0)
+    batch_size: int = Field(default=200, gt=0)
+    max_lines: int = Field(default=60, gt=0)
+    """How many suspicious lines are edited."""
+
+
+class Settings(Section):
+    """The resolved configuration of one process."""
+
+    data_home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("agentforge")))
+    workflow: str = "auto"
+    """`auto`: `agentforge` with a model, `search` without."""
+    retries: int = Field(default=3, ge=0)
+    """Debugger rounds: N regenerations, N + 1 executions (AgentForge, III-D)."""
+    critic: Literal["advisory", "gate", "off"] = "advisory"
+    tests_scope: Literal["related", "all"] = "related"
+    github_api: str = "https://api.github.com"
+    github_token: SecretStr | None = None
+    model: ModelSettings = ModelSettings()
+    agents: dict[AgentName, AgentSettings] = {}
+    sandbox: SandboxSettings = SandboxSettings()
+    memory: MemorySettings = MemorySettings()
+    search: SearchSettings = SearchSettings()
+    limits: Limits = Limits()

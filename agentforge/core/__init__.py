@@ -1,0 +1,1 @@
+"""The nouns: frozen, typed, no I/O. Imports nothing of ours."""

@@ -1,0 +1,229 @@
+"""Events: what happened in a run, in order. Durable ones go to disk; tokens are transient."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from agentforge.core.base import Frozen
+from agentforge.core.chat import Spend, Usage
+from agentforge.core.gate import GateDecision
+from agentforge.core.patch import GeneratedTest, Patch
+from agentforge.core.plan import Plan
+from agentforge.core.report import TestReport
+
+EVENT_VERSION = 1
+
+
+class EventBase(Frozen):
+    """`seq` counts from 1 over all events of a run; `time` is UTC. Both are stamped by the engine."""
+
+    v: int = EVENT_VERSION
+    seq: int = 0
+    time: datetime | None = None
+
+
+class RunStarted(EventBase):
+    type: Literal["run_started"] = "run_started"
+    run_id: str
+    workflow: str
+    workflow_hash: str
+    repository: str
+    base: str
+    issue_title: str
+    models: dict[str, str] = {}
+
+
+class NodeStarted(EventBase):
+    type: Literal["node_started"] = "node_started"
+    node: str
+    round: int = 0
+
+
+class NodeFinished(EventBase):
+    type: Literal["node_finished"] = "node_finished"
+    node: str
+    round: int = 0
+    writes: tuple[str, ...] = ()
+
+
+class ModelCallStarted(EventBase):
+    type: Literal["model_call_started"] = "model_call_started"
+    call: int
+    agent: str
+    model: str
+
+
+class Token(EventBase):
+    """Transient: replayable while the run lives, never on disk."""
+
+    type: Literal["token"] = "token"
+    call: int
+    agent: str
+    text: str
+
+
+class StreamReset(EventBase):
+    """A completion started over; the tokens of `call` so far are void."""
+
+    type: Literal["stream_reset"] = "stream_reset"
+    call: int
+    agent: str
+    reason: str
+
+
+class ModelCallFinished(EventBase):
+    type: Literal["model_call_finished"] = "model_call_finished"
+    call: int
+    agent: str
+    model: str
+    finish_reason: str
+    usage: Usage
+    cost_usd: float | None
+    spend: Spend
+
+
+class ContextRetrieved(EventBase):
+    type: Literal["context_retrieved"] = "context_retrieved"
+    symbols: tuple[tuple[str, str, int, int], ...] = ()
+    episodes: tuple[str, ...] = ()
+
+
+class PlanMade(EventBase):
+    type: Literal["plan_made"] = "plan_made"
+    plan: Plan
+
+
+class PatchProposed(EventBase):
+    type: Literal["patch_proposed"] = "patch_proposed"
+    candidate: str
+    origin: str
+    round: int
+    edit_format: str
+    patch: Patch
+
+
+class PatchRefused(EventBase):
+    """An answer that could not be applied, with the patch engine's reason category."""
+
+    type: Literal["patch_refused"] = "patch_refused"
+    origin: str
+    round: int
+    edit_format: str
+    reason: str
+    text: str
+
+
+class TestsSynthesized(EventBase):
+    __test__ = False
+
+    type: Literal["tests_synthesized"] = "tests_synthesized"
+    accepted: tuple[GeneratedTest, ...] = ()
+    discarded: tuple[tuple[str, str], ...] = ()
+    """(test id or file, why it does not count)."""
+
+
+class TestsStarted(EventBase):
+    __test__ = False
+
+    type: Literal["tests_started"] = "tests_started"
+    subject: str
+    scope: str
+    targets: int
+
+
+class TestsFinished(EventBase):
+    """`subject` is "base" or a candidate id."""
+
+    __test__ = False
+
+    type: Literal["tests_finished"] = "tests_finished"
+    subject: str
+    report: TestReport
+
+
+class GateDecided(EventBase):
+    type: Literal["gate_decided"] = "gate_decided"
+    candidate: str
+    decision: GateDecision
+
+
+class DeadlockDetected(EventBase):
+    type: Literal["deadlock_detected"] = "deadlock_detected"
+    signature: str
+    strategy: str
+
+
+class CriticDecided(EventBase):
+    type: Literal["critic_decided"] = "critic_decided"
+    verdict: Literal["pass", "fail", "unparsed"]
+    reasons: tuple[str, ...] = ()
+    veto: bool = False
+
+
+class SearchProgress(EventBase):
+    type: Literal["search_progress"] = "search_progress"
+    stage: str
+    tried: int = 0
+    plausible: int = 0
+    total: int | None = None
+    text: str = ""
+
+
+class Explained(EventBase):
+    type: Literal["explained"] = "explained"
+    text: str
+
+
+class EpisodeStored(EventBase):
+    type: Literal["episode_stored"] = "episode_stored"
+    episode: str
+
+
+class Notice(EventBase):
+    type: Literal["notice"] = "notice"
+    level: Literal["info", "warning", "error"] = "info"
+    text: str
+    hint: str = ""
+
+
+class RunFinished(EventBase):
+    """`outcome`: verified, unverified, no_patch, limit, model, environment, interrupted."""
+
+    type: Literal["run_finished"] = "run_finished"
+    outcome: str
+    exit_code: int
+    summary: str
+    spend: Spend
+    extra: dict[str, Any] = {}
+
+
+Event = Annotated[
+    RunStarted
+    | NodeStarted
+    | NodeFinished
+    | ModelCallStarted
+    | Token
+    | StreamReset
+    | ModelCallFinished
+    | ContextRetrieved
+    | PlanMade
+    | PatchProposed
+    | PatchRefused
+    | TestsSynthesized
+    | TestsStarted
+    | TestsFinished
+    | GateDecided
+    | DeadlockDetected
+    | CriticDecided
+    | SearchProgress
+    | Explained
+    | EpisodeStored
+    | Notice
+    | RunFinished,
+    Field(discriminator="type"),
+]
+
+EVENT_ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)

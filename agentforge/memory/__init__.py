@@ -1,0 +1,1 @@
+"""Episodic memory and the live repository index."""

@@ -1,0 +1,1 @@
+"""The workflow engine, routing, the gate and the run store."""

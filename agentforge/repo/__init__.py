@@ -1,0 +1,1 @@
+"""Intake of repositories and issues, disposable workspaces, the patch engine."""

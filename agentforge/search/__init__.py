@@ -1,0 +1,1 @@
+"""The repair engine that needs no model."""
