@@ -118,7 +118,7 @@ class Workspace(Protocol):
         """The base tree."""
 
     async def make_patch(self, changes: Changes) -> Patch:
-        """The canonical diff of `changes` against the base, re-checked on a fresh tree (git apply --check)."""
+        """The canonical diff of `changes` against the base, re-checked by a strict `git apply --check`."""
 
 
 class Retriever(Protocol):
