@@ -103,7 +103,7 @@ class Settings(Section):
     retries: int = Field(default=3, ge=0)
     """Debugger rounds: N regenerations, N + 1 executions (AgentForge, III-D)."""
     critic: Literal["advisory", "gate", "off"] = "advisory"
-    tests_scope: Literal["related", "all"] = "related"
+    tests_scope: Literal["related", "all"] = "all"
     github_api: str = "https://api.github.com"
     github_token: SecretStr | None = None
     model: ModelSettings = ModelSettings()

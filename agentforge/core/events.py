@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 from agentforge.core.base import Frozen
 from agentforge.core.chat import Spend, Usage
 from agentforge.core.gate import GateDecision
-from agentforge.core.patch import GeneratedTest, Patch
+from agentforge.core.patch import GeneratedTest
 from agentforge.core.plan import Plan
 from agentforge.core.report import TestReport
 
@@ -102,7 +102,11 @@ class PatchProposed(EventBase):
     origin: str
     round: int
     edit_format: str
-    patch: Patch
+    diff: str
+    """For people; the exact bytes of a result are in patch.diff."""
+    files: tuple[str, ...]
+    added: int = 0
+    removed: int = 0
 
 
 class PatchRefused(EventBase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentforge.core.base import Frozen
+from agentforge.core.tree import TreeFile
 
 
 class Patch(Frozen):
@@ -27,10 +28,14 @@ class Patch(Frozen):
 
 
 class Candidate(Frozen):
-    """A patch under judgement. `origin` says who made it: "coder", "debugger", "search", …"""
+    """A patch under judgement. `origin` says who made it: "coder", "debugger", "search", …
+
+    `changes` is what the patch does, file by file, relative to the base.
+    """
 
     id: str
     patch: Patch
+    changes: dict[str, TreeFile | None]
     origin: str
     round: int = 0
 

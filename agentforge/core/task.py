@@ -35,7 +35,7 @@ class RepairTask(Frozen):
     test_command: str | None = None
     setup: tuple[str, ...] = ()
     image: str | None = None
-    tests_scope: Literal["related", "all"] = "related"
+    tests_scope: Literal["related", "all"] = "all"
 
 
 class Limits(Frozen):

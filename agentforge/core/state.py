@@ -1,0 +1,93 @@
+"""Everything a run knows. Frozen: nodes return deltas, the engine makes the next state."""
+
+from __future__ import annotations
+
+from agentforge.core.base import Frozen
+from agentforge.core.gate import GateDecision, Verdict
+from agentforge.core.patch import Candidate, GeneratedTest
+from agentforge.core.plan import Plan
+from agentforge.core.ports import Environment
+from agentforge.core.report import TestReport
+from agentforge.core.retrieval import Retrieved
+from agentforge.core.task import RepairTask
+from agentforge.core.tree import TreeFile
+
+
+class Edit(Frozen):
+    """An applied answer: what it changes, relative to the base; `changes` None: nothing could be applied."""
+
+    round: int
+    origin: str
+    edit_format: str = ""
+    changes: dict[str, TreeFile | None] | None = None
+    refusals: tuple[str, ...] = ()
+
+
+class Judged(Frozen):
+    """A candidate with the two reports it was judged by and the decision."""
+
+    candidate: Candidate
+    baseline: TestReport
+    report: TestReport
+    decision: GateDecision
+
+
+class Attempt(Frozen):
+    """What the deadlock detector compares: failure signature and edit place of one executed candidate."""
+
+    round: int
+    candidate: str
+    signature: str
+    place: str
+
+
+class CriticVerdict(Frozen):
+    verdict: str
+    reasons: tuple[str, ...] = ()
+
+
+class RunState(Frozen):
+    """The state of one run. `round` and `budget` belong to the engine; every other field has one writer."""
+
+    task: RepairTask
+    base_commit: str
+    budget: int = 3
+    round: int = 0
+    environment: Environment | None = None
+    baseline: TestReport | None = None
+    """Report on the base: the whole suite, or the target tests where only related tests are wanted."""
+    reproduced: tuple[GeneratedTest, ...] = ()
+    retrieved: Retrieved = Retrieved()
+    plan: Plan | None = None
+    draft: Edit | None = None
+    synthesized: tuple[GeneratedTest, ...] | None = None
+    """None until the tester has had its say."""
+    repair: Edit | None = None
+    found: tuple[Edit, ...] = ()
+    """Plausible edits of the search engine, best first."""
+    candidate: Candidate | None = None
+    compared: TestReport | None = None
+    """Report on the base over exactly the tests that `report` ran."""
+    report: TestReport | None = None
+    decision: GateDecision | None = None
+    best: Judged | None = None
+    attempts: tuple[Attempt, ...] = ()
+    stuck: bool = False
+    """Every way out of a deadlock was tried."""
+    critic: CriticVerdict | None = None
+    explanation: str = ""
+    episode: str = ""
+
+    @property
+    def generated(self) -> tuple[GeneratedTest, ...]:
+        """Tests written for this run that were seen to fail on the base."""
+        return self.reproduced + (self.synthesized or ())
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Ids (or files, classes) of the tests that must go from failing to passing."""
+        return self.task.target_tests + tuple(test for made in self.generated for test in made.test_ids)
+
+    @property
+    def verified(self) -> bool:
+        return self.best is not None and self.best.decision.verdict is Verdict.VERIFIED

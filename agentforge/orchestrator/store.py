@@ -1,0 +1,238 @@
+"""The run directory (design, section 5): manifest, events, calls, reports and the result.
+
+Everything that shows a run reads this one record.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentforge.core.base import Frozen
+from agentforge.core.errors import RecordError
+from agentforge.core.events import EVENT_ADAPTER, Event, RunFinished
+from agentforge.core.tree import FileMode, Tree, TreeFile
+
+RECORD_SCHEMA = 1
+
+
+class RunSummary(Frozen):
+    """One line of `runs list`. `outcome` is "unfinished" where the process died."""
+
+    run_id: str
+    created: str
+    repository: str
+    issue: str
+    workflow: str
+    outcome: str
+    exit_code: int | None
+    cost_usd: float | None
+    calls: int
+    directory: str
+
+
+class RunRecord:
+    """One run's directory, for reading. A torn last line of a log is tolerated."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.run_id = directory.name
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        path = self.directory / "run.json"
+        try:
+            loaded = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise RecordError(
+                f"run {self.run_id} has no run.json", hint="remove it with `agentforge runs gc`"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise RecordError(f"run {self.run_id}: run.json cannot be read: {error}") from None
+        if not isinstance(loaded, dict):
+            raise RecordError(f"run {self.run_id}: run.json is not a manifest")
+        if loaded.get("schema", 0) > RECORD_SCHEMA:
+            raise RecordError(f"run {self.run_id} was recorded by a newer version", hint="upgrade agentforge")
+        return loaded
+
+    def events(self) -> Iterator[Event]:
+        """Durable events in order."""
+        for line in whole_lines(self.directory / "events.jsonl"):
+            try:
+                yield EVENT_ADAPTER.validate_json(line)
+            except ValidationError as error:
+                raise RecordError(
+                    f"run {self.run_id}: an event cannot be read: {error.errors()[0]['msg']}"
+                ) from None
+
+    def patch(self) -> bytes | None:
+        """The result, exactly as verified; None where there is none."""
+        path = self.directory / "patch.diff"
+        return path.read_bytes() if path.is_file() else None
+
+    def summary(self) -> RunSummary:
+        manifest = self.manifest
+        spend = manifest.get("spend") or {}
+        return RunSummary(
+            run_id=self.run_id,
+            created=manifest.get("created", ""),
+            repository=manifest.get("task", {}).get("repository", {}).get("source", ""),
+            issue=manifest.get("issue_title", ""),
+            workflow=manifest.get("workflow", {}).get("name", ""),
+            outcome=manifest.get("outcome") or "unfinished",
+            exit_code=manifest.get("exit_code"),
+            cost_usd=spend.get("cost_usd") if not spend.get("unpriced_calls") else None,
+            calls=spend.get("calls", 0),
+            directory=str(self.directory),
+        )
+
+
+class RunWriter(RunRecord):
+    """The same directory, for the one process that owns the run."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        (directory / "reports").mkdir(parents=True, exist_ok=True)
+        self._events = (directory / "events.jsonl").open("ab")
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        text = json.dumps(manifest, indent=2, ensure_ascii=False, sort_keys=True, default=str)
+        write_atomically(self.directory / "run.json", text.encode("utf-8", "backslashreplace"))
+
+    def append_event(self, line: bytes, *, last: bool) -> None:
+        """One event a line; flushed at once, on the disk when it is the last."""
+        self._events.write(line + b"\n")
+        self._events.flush()
+        if last:
+            os.fsync(self._events.fileno())
+
+    def write_file(self, name: str, data: bytes) -> Path:
+        path = self.directory / name
+        write_atomically(path, data)
+        return path
+
+    def close(self) -> None:
+        self._events.close()
+
+
+class RunStore:
+    """All runs under one data home, and the base trees they share."""
+
+    def __init__(self, data_home: Path) -> None:
+        self.runs = data_home / "runs"
+        self.trees = data_home / "trees"
+
+    def create(self, now: datetime) -> RunWriter:
+        run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        directory = self.runs / run_id
+        try:
+            directory.mkdir(parents=True, mode=0o700)
+        except OSError as error:
+            text = f"cannot write the run directory {directory}: {error.strerror}"
+            raise RecordError(text, hint="set AGENTFORGE_DATA_HOME to a writable folder") from None
+        return RunWriter(directory)
+
+    def list(self) -> list[RunSummary]:
+        """Newest first; unreadable records are shown as damaged."""
+        return [self._summary(directory) for directory in sorted(self._directories(), reverse=True)]
+
+    def open(self, reference: str) -> RunRecord:
+        """By id, unique prefix of it, or "last"."""
+        names = sorted(path.name for path in self._directories())
+        if reference == "last" and names:
+            return RunRecord(self.runs / names[-1])
+        found = [name for name in names if name == reference] or [n for n in names if n.startswith(reference)]
+        if len(found) == 1:
+            return RunRecord(self.runs / found[0])
+        what = f"no run {reference!r}" if not found else f"{reference!r} names {len(found)} runs"
+        raise RecordError(what, hint="`agentforge runs list` shows them")
+
+    def _directories(self) -> Iterator[Path]:
+        return (path for path in self.runs.iterdir() if path.is_dir()) if self.runs.is_dir() else iter(())
+
+    def _summary(self, directory: Path) -> RunSummary:
+        try:
+            return RunRecord(directory).summary()
+        except RecordError:
+            empty = {"created": "", "repository": "", "issue": "", "workflow": "", "calls": 0}
+            return RunSummary(
+                run_id=directory.name,
+                outcome="damaged",
+                exit_code=None,
+                cost_usd=None,
+                directory=str(directory),
+                **empty,
+            )
+
+    def keep_tree(self, tree: Tree) -> None:
+        """Keep the base for replays, once per content."""
+        path = self.trees / f"{tree.digest}.tar.gz"
+        if not path.exists():
+            self.trees.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(path, pack_tree(tree))
+
+    def load_tree(self, digest: str) -> Tree:
+        path = self.trees / f"{digest}.tar.gz"
+        try:
+            tree = unpack_tree(path.read_bytes())
+        except (OSError, tarfile.TarError, EOFError):
+            raise RecordError(f"the base tree {digest[:12]} is not kept any more") from None
+        if tree.digest != digest:
+            raise RecordError(f"the base tree {digest[:12]} is damaged")
+        return tree
+
+
+def pack_tree(tree: Tree) -> bytes:
+    """A compressed archive of `tree`; modes travel in the tar mode, link targets as content."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=3) as archive:
+        for path in tree.paths():
+            entry = tree.read(path)
+            info = tarfile.TarInfo(path)
+            info.size, info.mode = len(entry.data), int(entry.mode, 8) & 0o777
+            info.pax_headers = {"AGENTFORGE.mode": entry.mode}
+            archive.addfile(info, io.BytesIO(entry.data))
+    return buffer.getvalue()
+
+
+def unpack_tree(data: bytes) -> Tree:
+    files: dict[str, TreeFile] = {}
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        for info in archive:
+            content = archive.extractfile(info)
+            mode: FileMode = info.pax_headers.get("AGENTFORGE.mode", "100644")  # type: ignore[assignment]
+            files[info.name] = TreeFile(content.read() if content else b"", mode)
+    return Tree(files)
+
+
+def whole_lines(path: Path) -> Iterator[bytes]:
+    """Lines of a .jsonl file that end in a newline: a torn last one is left out."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return iter(())
+    return (line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Temporary file in the same folder, then rename: a reader sees the old or the new, never half."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
