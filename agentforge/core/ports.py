@@ -68,7 +68,6 @@ class TestRequest:
     targets: tuple[str, ...] = ()
     timeout_s: float = 30.0
     scope: str = "all"
-    coverage: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +96,10 @@ class JobResult(Frozen):
     files: Mapping[str, bytes] = {}
 
 
+# Test id -> path -> line numbers executed.
+LineCoverage = Mapping[str, Mapping[str, tuple[int, ...]]]
+
+
 class Sandbox(Protocol):
     """The one door to execution. Every call uses a fresh, limited, networkless container."""
 
@@ -105,6 +108,11 @@ class Sandbox(Protocol):
 
     async def run_tests(self, environment: Environment, tree: Tree, request: TestRequest) -> TestReport:
         """Run tests of `tree`; what goes wrong inside is a cause in the report, not an exception."""
+
+    async def run_tests_with_coverage(
+        self, environment: Environment, tree: Tree, request: TestRequest
+    ) -> tuple[TestReport, LineCoverage]:
+        """As `run_tests`, and which lines of the repository each test executed."""
 
     async def run_job(self, environment: Environment, tree: Tree, job: Job) -> JobResult:
         """Run one command with `tree` as working directory."""

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from agentforge.core.base import Frozen
 from agentforge.core.errors import RecordError
-from agentforge.core.events import EVENT_ADAPTER, Event, RunFinished
+from agentforge.core.events import EVENT_ADAPTER, Event
 from agentforge.core.tree import FileMode, Tree, TreeFile
 
 RECORD_SCHEMA = 1
