@@ -228,6 +228,8 @@ def _unknown(path: KeyPath, annotation: Any, origin: str) -> ConfigError:
 
 
 def _wrong(path: KeyPath, annotation: Any, got: str, origin: str) -> ConfigError:
+    if strip_optional(annotation)[0] is SecretStr:
+        got = "something else (not shown)"
     return ConfigError(f"{_place(origin)}`{'.'.join(path)}` must be {in_words(annotation)}, got {got}")
 
 
@@ -236,6 +238,8 @@ def _place(origin: str) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
     text = repr(value) if not isinstance(value, str) else f'"{value}"'
     return text if len(text) <= 60 else text[:57] + "…"
 
