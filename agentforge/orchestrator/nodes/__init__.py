@@ -1,0 +1,1 @@
+"""The nodes that workflows are wired from."""

@@ -1,0 +1,134 @@
+"""Nodes that execute and judge: environment, baseline, apply, pick, execute, gate."""
+
+from __future__ import annotations
+
+from agentforge.core.errors import PatchError
+from agentforge.core.events import GateDecided, PatchProposed, PatchRefused
+from agentforge.core.patch import Candidate
+from agentforge.core.ports import EnvironmentSpec, TestRequest
+from agentforge.core.report import Cause, TestReport
+from agentforge.core.state import Edit, Judged, RunState
+from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.engine import Delta
+from agentforge.orchestrator.gate import decide, matching
+from agentforge.orchestrator.selection import split_test_edits, test_file_of
+from agentforge.orchestrator.trials import run_base, suite_request, try_candidate
+
+
+async def prepare_environment(state: RunState, context: RunContext) -> Delta:
+    """Find or build the image in which the repository's tests run."""
+    task = state.task
+    spec = EnvironmentSpec(
+        image=task.image, setup=task.setup, test_command=task.test_command, subdirectory=task.subdirectory
+    )
+    environment = await context.sandbox.prepare(context.workspace.tree, spec)
+    for note in environment.notes:
+        context.notice(note)
+    return {"environment": environment}
+
+
+async def run_baseline(state: RunState, context: RunContext) -> Delta:
+    """What passes and fails on the base: the whole suite, or the files of the target tests."""
+    task = state.task
+    if task.tests_scope == "all":
+        request = suite_request(context)
+    else:
+        tree = context.workspace.tree
+        files = dict.fromkeys(test_file_of(target) for target in task.target_tests)
+        present = tuple(path for path in files if tree.kind(path) in {"file", "directory"})
+        if not present:
+            return {"baseline": None}
+        timeout = context.settings.sandbox.timeout_s
+        request = TestRequest(targets=present, timeout_s=timeout, scope="related")
+    assert state.environment is not None
+    report = await run_base(context, state.environment, (), request)
+    _comment_on_baseline(state, context, report)
+    return {"baseline": report}
+
+
+def _comment_on_baseline(state: RunState, context: RunContext, report: TestReport) -> None:
+    if report.cause is Cause.NO_TESTS:
+        context.notice(
+            "the repository has no tests that could be collected",
+            hint="name a command with --test, or a failing test with --test-id",
+            warning=True,
+        )
+    elif report.cause is not Cause.OK:
+        detail = f" ({report.cause_detail})" if report.cause_detail else ""
+        context.notice(
+            f"the whole suite is no evidence here: on the base it ended with {report.cause}{detail}",
+            hint="only related tests will judge; --tests related says so from the start",
+            warning=True,
+        )
+    for target in state.task.target_tests:
+        ids = matching(target, report.outcomes)
+        if ids and ids <= report.passed:
+            context.notice(f"target test {target} passes on the base already", warning=True)
+
+
+async def apply_edit(state: RunState, context: RunContext) -> Delta:
+    """The edit of this round as a canonical patch; None where no answer could be applied."""
+    edits = [edit for edit in (state.draft, state.repair) if edit is not None and edit.round == state.round]
+    if not edits or edits[-1].changes is None:
+        return {"candidate": None}
+    return {"candidate": await make_candidate(edits[-1], f"c{state.round}", context)}
+
+
+async def pick_edit(state: RunState, context: RunContext) -> Delta:
+    """The next plausible edit of the search engine."""
+    if state.round >= len(state.found):
+        return {"candidate": None}
+    return {"candidate": await make_candidate(state.found[state.round], f"s{state.round}", context)}
+
+
+async def make_candidate(edit: Edit, name: str, context: RunContext) -> Candidate | None:
+    kept, dropped = split_test_edits(edit.changes or {}, context.workspace.tree)
+    for path in dropped:
+        context.notice(
+            f"left out of the candidate: its edit of {path} (tests judge as they stood)", warning=True
+        )
+    try:
+        patch = await context.workspace.make_patch(kept)
+    except PatchError as error:
+        context.emit(_refused(edit, error.reason.value, error.what))
+        return None
+    context.emit(
+        PatchProposed(
+            candidate=name,
+            origin=edit.origin,
+            round=edit.round,
+            edit_format=edit.edit_format,
+            diff=patch.text,
+            files=patch.files,
+            added=patch.added,
+            removed=patch.removed,
+        )
+    )
+    return Candidate(id=name, patch=patch, changes=kept, origin=edit.origin, round=edit.round)
+
+
+def _refused(edit: Edit, reason: str, text: str) -> PatchRefused:
+    return PatchRefused(
+        origin=edit.origin, round=edit.round, edit_format=edit.edit_format, reason=reason, text=text
+    )
+
+
+async def execute_candidate(state: RunState, context: RunContext) -> Delta:
+    """Run base and candidate over the same tests."""
+    assert state.environment is not None and state.candidate is not None
+    trial = await try_candidate(
+        context, state.environment, state.candidate, state.generated, state.targets, state.baseline
+    )
+    return {"compared": trial.base, "report": trial.candidate}
+
+
+async def judge(state: RunState, context: RunContext) -> Delta:
+    """The gate; and the best candidate so far, which a later one replaces only by a greater rank."""
+    assert state.candidate is not None and state.report is not None and state.compared is not None
+    decision = decide(state.compared, state.report, state.targets, state.candidate.patch)
+    context.emit(GateDecided(candidate=state.candidate.id, decision=decision))
+    judged = Judged(
+        candidate=state.candidate, baseline=state.compared, report=state.report, decision=decision
+    )
+    better = state.best is None or decision.rank > state.best.decision.rank
+    return {"decision": decision, "best": judged if better else state.best}

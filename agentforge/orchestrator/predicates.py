@@ -1,0 +1,40 @@
+"""Routing predicates: pure functions of the state (ExecuGraph, 3.2 eq. 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentforge.core.gate import Verdict
+from agentforge.core.state import RunState
+from agentforge.orchestrator.workflow import Predicate
+
+
+def verified(state: RunState) -> bool:
+    return state.verified
+
+
+def settled(state: RunState) -> bool:
+    """Nothing is left to repair: the gate accepted, or no test exists that could show more."""
+    return state.decision is not None and state.decision.verdict is not Verdict.REFUSED
+
+
+def has_candidate(state: RunState) -> bool:
+    return state.candidate is not None
+
+
+def nothing_executed_yet(state: RunState) -> bool:
+    return state.report is None
+
+
+def not_stuck(state: RunState) -> bool:
+    return not state.stuck
+
+
+def more_found(state: RunState) -> bool:
+    return state.round + 1 < len(state.found)
+
+
+PREDICATES: Mapping[str, Predicate] = {
+    predicate.__name__: predicate
+    for predicate in (verified, settled, has_candidate, nothing_executed_yet, not_stuck, more_found)
+}

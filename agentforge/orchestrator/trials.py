@@ -1,0 +1,143 @@
+"""Executing base and candidate over the same tests, related ones first (AgentForge, III-A eq. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agentforge.core.events import TestsFinished, TestsStarted
+from agentforge.core.gate import Verdict
+from agentforge.core.patch import Candidate, GeneratedTest
+from agentforge.core.ports import Environment, TestRequest
+from agentforge.core.report import Cause, Outcome, TestReport
+from agentforge.core.tree import Tree, TreeFile
+from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.gate import decide
+from agentforge.orchestrator.selection import related_test_files, test_file_of
+
+# The worse of two outcomes of one test counts: a test that passes only sometimes proves nothing.
+_SEVERITY = (
+    Outcome.PASSED,
+    Outcome.XFAILED,
+    Outcome.SKIPPED,
+    Outcome.XPASSED,
+    Outcome.FAILED,
+    Outcome.ERROR,
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Both reports over the same tests."""
+
+    base: TestReport
+    candidate: TestReport
+
+
+def with_generated(tree: Tree, generated: Iterable[GeneratedTest]) -> Tree:
+    """The tree plus the tests written for this run; they are executed, never part of a patch."""
+    return tree.with_changes({made.path: TreeFile(made.code) for made in generated})
+
+
+async def run_base(
+    context: RunContext, environment: Environment, generated: Sequence[GeneratedTest], request: TestRequest
+) -> TestReport:
+    """Report on the base for `request`, executed once per run."""
+    tree = with_generated(context.workspace.tree, generated)
+    key = (tree.digest, request)
+    if key not in context.base_reports:
+        context.base_reports[key] = await run(context, environment, tree, request, "base")
+    return context.base_reports[key]
+
+
+async def run(
+    context: RunContext, environment: Environment, tree: Tree, request: TestRequest, subject: str
+) -> TestReport:
+    context.emit(TestsStarted(subject=subject, scope=request.scope, targets=len(request.targets)))
+    report = await context.sandbox.run_tests(environment, tree, request)
+    report = report.model_copy(update={"scope": request.scope})
+    context.emit(TestsFinished(subject=subject, report=report))
+    return report
+
+
+async def try_candidate(
+    context: RunContext,
+    environment: Environment,
+    candidate: Candidate,
+    generated: Sequence[GeneratedTest],
+    targets: Sequence[str],
+    baseline: TestReport | None,
+) -> Trial:
+    """Target and related tests first; the whole suite only for a candidate that survives them."""
+    tree = with_generated(context.workspace.tree.with_changes(candidate.changes), generated)
+    request = related_request(context, candidate, generated, targets, tree)
+    wide = context.settings.tests_scope == "all" and baseline is not None and baseline.cause is Cause.OK
+    if not request.targets:
+        return await _whole_suite(context, environment, tree, candidate, baseline if wide else None)
+    base = await run_base(context, environment, generated, request)
+    near = Trial(base, await run(context, environment, tree, request, candidate.id))
+    if not wide or decide(near.base, near.candidate, targets).verdict is Verdict.REFUSED:
+        return near
+    far = await _whole_suite(context, environment, tree, candidate, baseline)
+    return Trial(merge(near.base, far.base), merge(near.candidate, far.candidate))
+
+
+async def _whole_suite(
+    context: RunContext,
+    environment: Environment,
+    tree: Tree,
+    candidate: Candidate,
+    baseline: TestReport | None,
+) -> Trial:
+    request = suite_request(context)
+    base = baseline or await run_base(context, environment, (), request)
+    return Trial(base, await run(context, environment, tree, request, candidate.id))
+
+
+def suite_request(context: RunContext) -> TestRequest:
+    return TestRequest(timeout_s=context.settings.sandbox.suite_timeout_s, scope="all")
+
+
+def related_request(
+    context: RunContext,
+    candidate: Candidate,
+    generated: Sequence[GeneratedTest],
+    targets: Sequence[str],
+    tree: Tree,
+) -> TestRequest:
+    """Files of the targets, of the generated tests and of the tests related to the touched modules.
+
+    Whole files, not single ids: an id that does not exist on one side would end pytest at once.
+    """
+    wanted = [test_file_of(target) for target in targets] + [made.path for made in generated]
+    present = [path for path in wanted if tree.kind(path) in {"file", "directory"}]
+    files = dict.fromkeys([*present, *related_test_files(candidate.changes, context.workspace.tree)])
+    return TestRequest(targets=tuple(files), timeout_s=context.settings.sandbox.timeout_s, scope="related")
+
+
+def merge(first: TestReport, second: TestReport) -> TestReport:
+    """One report of two runs: the worse outcome per test, the wider scope, the worse cause."""
+    outcomes = _worst(first.outcomes, second.outcomes)
+    cause, detail = (
+        (second.cause, second.cause_detail)
+        if second.cause is not Cause.OK
+        else (first.cause, first.cause_detail)
+    )
+    return second.model_copy(
+        update={
+            "outcomes": outcomes,
+            "failures": {**second.failures, **first.failures},
+            "collected": len(outcomes),
+            "duration_s": first.duration_s + second.duration_s,
+            "cause": cause,
+            "cause_detail": detail,
+        }
+    )
+
+
+def _worst(first: Mapping[str, Outcome], second: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    merged = dict(first)
+    for test, outcome in second.items():
+        before = merged.get(test, outcome)
+        merged[test] = max(before, outcome, key=_SEVERITY.index)
+    return merged
