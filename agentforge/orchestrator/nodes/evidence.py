@@ -115,7 +115,8 @@ def _refused(edit: Edit, reason: str, text: str) -> PatchRefused:
 
 async def execute_candidate(state: RunState, context: RunContext) -> Delta:
     """Run base and candidate over the same tests."""
-    assert state.environment is not None and state.candidate is not None
+    assert state.environment is not None
+    assert state.candidate is not None
     trial = await try_candidate(
         context, state.environment, state.candidate, state.generated, state.targets, state.baseline
     )
@@ -124,7 +125,9 @@ async def execute_candidate(state: RunState, context: RunContext) -> Delta:
 
 async def judge(state: RunState, context: RunContext) -> Delta:
     """The gate; and the best candidate so far, which a later one replaces only by a greater rank."""
-    assert state.candidate is not None and state.report is not None and state.compared is not None
+    assert state.candidate is not None
+    assert state.report is not None
+    assert state.compared is not None
     decision = decide(state.compared, state.report, state.targets, state.candidate.patch)
     context.emit(GateDecided(candidate=state.candidate.id, decision=decision))
     judged = Judged(
