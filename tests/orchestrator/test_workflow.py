@@ -1,0 +1,125 @@
+"""Workflow files are checked when loaded; the engine keeps nodes to their contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentforge.core.errors import ConfigError, LimitReached
+from agentforge.core.events import EventBase, NodeStarted
+from agentforge.core.state import RunState
+from agentforge.core.task import Issue, RepairTask, RepositoryRef
+from agentforge.orchestrator.engine import Node, UndeclaredAccessError, execute
+from agentforge.orchestrator.predicates import PREDICATES
+from agentforge.orchestrator.workflow import load_workflow, shipped_workflows
+
+NODES: Mapping[str, tuple[str, ...]] = {"one": ("explanation",), "two": ("episode",), "three": ("episode",)}
+TASK = RepairTask(repository=RepositoryRef(source="x"), issue=Issue(text="x"))
+
+
+def write(tmp_path: Path, edges: str, start: str = "one") -> Path:
+    path = tmp_path / "w.yaml"
+    path.write_text(f"name: w\nstart: {start}\nedges:\n{edges}")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("edges", "says"),
+    [
+        ("  - {from: one, to: nowhere}\n", "unknown node 'nowhere'"),
+        ("  - {from: one, to: end, when: lucky}\n  - {from: one, to: end}\n", "unknown predicate 'lucky'"),
+        ("  - {from: one, to: end}\n  - {from: two, to: end}\n", "cannot be reached"),
+        ("  - {from: one, to: two}\n  - {from: two, to: one}\n", "'end' cannot be reached"),
+        ("  - {from: one, to: end, when: verified}\n", "needs a last edge"),
+        (
+            "  - {from: one, to: two}\n  - {from: two, to: one, when: verified}\n  - {from: two, to: end}\n",
+            "no edge marked `loop: true`",
+        ),
+        ("  - {from: one, to: two}\n  - {from: two, to: three}\n  - {from: three, to: end}\n", "both write"),
+        ("  - {from: one, to: end, sometimes: true}\n", "sometimes"),
+    ],
+)
+def test_a_broken_workflow_is_named_at_load(tmp_path: Path, edges: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_workflow("w", NODES, PREDICATES, write(tmp_path, edges))
+    assert says in str(caught.value)
+
+
+def test_yaml_that_does_not_parse_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text("name: w\nedges: [")
+    with pytest.raises(ConfigError, match="line"):
+        load_workflow("w", NODES, PREDICATES, path)
+
+
+def test_an_unknown_name_lists_the_shipped_ones() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_workflow("agentfrge", NODES, PREDICATES)
+    assert all(name in str(caught.value) for name in shipped_workflows())
+
+
+class Surroundings:
+    def __init__(self, remaining: float | None = None) -> None:
+        self.events: list[EventBase] = []
+        self.remaining = remaining
+
+    def emit(self, event: EventBase) -> None:
+        self.events.append(event)
+
+    def remaining_s(self) -> float | None:
+        return self.remaining
+
+
+def node(
+    name: str, writes: set[str], delta: Mapping[str, Any], reads: set[str] | None = None
+) -> Node[Surroundings]:
+    async def run(state: Any, context: Surroundings) -> Mapping[str, Any]:
+        for field in reads or ():
+            getattr(state, field)
+        return delta
+
+    return Node(name, run, frozenset({"task"}), frozenset(writes))
+
+
+async def run_nodes(
+    path: Path, nodes: list[Node[Surroundings]], budget: int = 2, remaining: float | None = None
+) -> Any:
+    table = {entry.name: entry for entry in nodes}
+    workflow = load_workflow("w", {n.name: tuple(n.writes) for n in nodes}, PREDICATES, path)
+    surroundings = Surroundings(remaining)
+    state = RunState(task=TASK, base_commit="0" * 40, budget=budget)
+    final = await execute(workflow, state, table, PREDICATES, surroundings, lambda _: None)
+    return final, [event.node for event in surroundings.events if isinstance(event, NodeStarted)]
+
+
+LOOP = "  - {from: one, to: one, loop: true}\n  - {from: one, to: end}\n"
+
+
+@pytest.mark.parametrize("budget", [0, 1, 3])
+async def test_eg01_af12_budget_b_means_b_regenerations_and_b_plus_one_generations(
+    tmp_path: Path, budget: int
+) -> None:
+    final, visited = await run_nodes(write(tmp_path, LOOP), [node("one", {"explanation"}, {})], budget)
+    assert visited == ["one"] * (budget + 1)
+    assert final.round == budget
+
+
+async def test_a_node_cannot_write_what_it_did_not_declare(tmp_path: Path) -> None:
+    path = write(tmp_path, "  - {from: one, to: end}\n")
+    with pytest.raises(UndeclaredAccessError, match="episode"):
+        await run_nodes(path, [node("one", {"explanation"}, {"episode": "e"})])
+
+
+async def test_a_node_cannot_read_what_it_did_not_declare(tmp_path: Path) -> None:
+    path = write(tmp_path, "  - {from: one, to: end}\n")
+    with pytest.raises(UndeclaredAccessError, match="plan"):
+        await run_nodes(path, [node("one", {"explanation"}, {}, reads={"plan"})])
+
+
+async def test_the_deadline_is_checked_before_each_node(tmp_path: Path) -> None:
+    path = write(tmp_path, "  - {from: one, to: end}\n")
+    with pytest.raises(LimitReached, match="time limit"):
+        await run_nodes(path, [node("one", {"explanation"}, {})], remaining=0.0)
