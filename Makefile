@@ -1,0 +1,30 @@
+VENV ?= .venv
+PY := $(VENV)/bin/python
+export VENV
+
+.PHONY: help setup demo test check quick clean
+
+help: ## what each target does
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
+
+setup: ## virtual environment, container engine, sandbox base image (idempotent)
+	@scripts/setup.sh
+
+demo: setup ## repair a real bug of a real project, without a model
+	@scripts/demo.sh
+
+check: setup ## lint, format, types, import rules
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+test: setup check ## everything: checks and all tests
+	$(PY) -m pytest -n 2 --dist loadgroup
+
+quick: setup ## tests that need no container engine
+	$(PY) -m pytest -n 2 -m "not docker and not slow"
+
+clean: ## remove caches and what was built here
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov dist build
+	find agentforge tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,163 @@
+"""The base image: Python, pytest, coverage, git and patch, kept as long as its recipe is unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+
+from agentforge.config.settings import SandboxSettings
+from agentforge.core.errors import ImageError
+from agentforge.sandbox import debian, labels
+from agentforge.sandbox.builder import ENV_DIR, build_container
+from agentforge.sandbox.engine import connect, engine_errors
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.images import Image
+
+PYTHON_PACKAGES = ("pip>=25.1", "pytest>=8.3,<10", "coverage>=7.6,<8", "setuptools", "wheel")
+SOURCE = "agentforge.source"
+VERSIONS = "agentforge.versions"
+_PROVISION = f"""set -e
+id -u agent >/dev/null 2>&1 || useradd --uid 1000 --create-home --shell /bin/sh agent
+mkdir -p {ENV_DIR} /workspace /job
+chown 1000:1000 {ENV_DIR}
+"""
+_VERSION_PROBE = """import json, platform, importlib.metadata as m, subprocess as s
+names = ["pytest", "coverage", "pip", "setuptools", "wheel"]
+found = {"python": platform.python_version(), **{name: m.version(name) for name in names}}
+found["git"] = s.run(["git", "--version"], capture_output=True, text=True).stdout.split()[-1]
+print(json.dumps(found))
+"""
+
+
+def recipe_hash() -> str:
+    """Changes with everything the image is made from, and with nothing else."""
+    parts = [_dockerfile(), *PYTHON_PACKAGES, _PROVISION, debian.SUITE, *debian.PACKAGES]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def ensure_base_image(settings: SandboxSettings, progress: Callable[[str], None] = lambda _: None) -> str:
+    """The id of the base image, built when it is missing or its recipe has changed. Blocks.
+
+    An image of that name which we did not make is the user's own and taken as it is. Raises
+    `ImageError`, `EngineUnavailable`.
+    """
+    from filelock import FileLock
+
+    client = connect()
+    found = find_base_image(client, settings)
+    if found is not None:
+        return found
+    lock = Path(platformdirs.user_cache_dir("agentforge")) / "base-image.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock):
+        return find_base_image(client, settings) or _build(client, settings, progress)
+
+
+def find_base_image(client: DockerClient, settings: SandboxSettings) -> str | None:
+    """The id of a usable base image, or None where one must be built."""
+    image = _get(client, settings.base_image)
+    if image is None:
+        return None
+    recipe = image.labels.get(labels.RECIPE)
+    return str(image.id) if recipe in (None, recipe_hash()) else None
+
+
+def _build(client: DockerClient, settings: SandboxSettings, progress: Callable[[str], None]) -> str:
+    root_tag = f"agentforge-root:{recipe_hash()}"
+    source = "python:3.11-slim"
+    try:
+        if _get(client, root_tag) is None:
+            progress(f"building the sandbox base image {settings.base_image} from {source}")
+            _build_dockerfile(client, root_tag)
+    except ImageError as error:
+        progress(f"cannot build from {source}: {error.what}")
+        progress("building from Debian packages instead")
+        source = f"debian:{debian.SUITE} (debootstrap)"
+        debian.import_debian(client, root_tag, progress)
+    progress("installing " + ", ".join(PYTHON_PACKAGES))
+    image_id = _provision(client, root_tag, settings, source)
+    # Layers of the root image live on in the base image; only the name goes.
+    with engine_errors("removing the intermediate image name"):
+        client.api.remove_image(root_tag, noprune=True)
+    progress(f"{settings.base_image} is ready ({source})")
+    return image_id
+
+
+def _build_dockerfile(client: DockerClient, tag: str) -> None:
+    from docker.errors import APIError, BuildError
+
+    try:
+        with engine_errors("building the base image"):
+            try:
+                events = client.api.build(
+                    fileobj=_context(), custom_context=True, tag=tag, rm=True, forcerm=True, decode=True
+                )
+                _raise_on_error(events)
+            except (APIError, BuildError) as error:
+                raise ImageError(f"the engine's build failed: {error}") from error
+    except OSError as error:
+        raise ImageError(f"the engine's build broke off: {error}") from error
+
+
+def _raise_on_error(events: Iterable[Any]) -> None:
+    for event in events:
+        if isinstance(event, dict) and "error" in event:
+            raise ImageError(" ".join(str(event["error"]).split())[:300])
+
+
+def _provision(client: DockerClient, root_tag: str, settings: SandboxSettings, source: str) -> str:
+    with build_container(client, root_tag, settings, trusted_root=True) as builder:
+        builder.run(["sh", "-c", _PROVISION], user="0:0", doing="preparing the base image")
+        builder.run(["python3", "-m", "venv", ENV_DIR], doing="creating the base environment")
+        pip = [f"{ENV_DIR}/bin/python", "-m", "pip", "install", "--no-cache-dir"]
+        builder.run(
+            [*pip, *PYTHON_PACKAGES],
+            doing="installing pytest into the base image",
+            hint="containers must reach a package index; the pip settings of this host are passed on",
+        )
+        versions = builder.run([f"{ENV_DIR}/bin/python", "-c", _VERSION_PROBE], doing="reading versions")
+        image_labels = {
+            labels.ROLE: labels.ROLE_BASE,
+            labels.RECIPE: recipe_hash(),
+            SOURCE: source,
+            VERSIONS: json.dumps(json.loads(versions.splitlines()[-1]), sort_keys=True),
+        }
+        return builder.commit(settings.base_image, image_labels)
+
+
+def _context() -> io.BytesIO:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        data = _dockerfile().encode()
+        header = tarfile.TarInfo("Dockerfile")
+        header.size = len(data)
+        archive.addfile(header, io.BytesIO(data))
+    buffer.seek(0)
+    return buffer
+
+
+def _dockerfile() -> str:
+    return (resources.files("agentforge.sandbox") / "images" / "Dockerfile").read_text(encoding="utf-8")
+
+
+def _get(client: DockerClient, name: str) -> Image | None:
+    from docker.errors import ImageNotFound
+
+    try:
+        with engine_errors("looking for the base image"):
+            try:
+                return client.images.get(name)
+            except ImageNotFound:
+                return None
+    except ImageError:
+        return None
