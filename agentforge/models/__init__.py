@@ -1,1 +1,1 @@
-"""The one door to language models."""
+"""The one door to language models: OpenAI-compatible client, retries, ledger, record and replay."""
