@@ -1,0 +1,236 @@
+"""What a model's answer holds: fenced blocks, a Python module, a JSON value.
+
+Answers come with prose around them, several fences, fences of other lengths inside fences, or no
+fence at all. Nothing here edits what it finds: text is cut out, never rewritten.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*?)[ \t]*\r?$")
+_PYTHON_INFO = frozenset({"", "py", "python", "python3", "py3", "pytest"})
+_CODE_START = re.compile(
+    r"^(?:import |from |def |class |async def |@|#|\"\"\"|'''|[A-Za-z_][\w.]*\s*[=(\[:])"
+)
+_LARGEST_ANSWER = 400_000
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block. `info` is the lower-cased first word of the info string; `closed` is False
+    where the answer ended before the fence did. `end` is the offset behind the closing fence."""
+
+    info: str
+    text: str
+    closed: bool
+    start: int
+    end: int
+
+
+def fenced_blocks(text: str) -> tuple[Block, ...]:
+    """All fenced blocks in order; a fence closes only with the mark that opened it, at least as long."""
+    blocks: list[Block] = []
+    opened: tuple[str, str, int] | None = None
+    body: list[str] = []
+    offset = 0
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        line_start, offset = offset, offset + len(line) + 1
+        if opened is None:
+            if found:
+                opened, body = (found["mark"], _first_word(found["info"]), line_start), []
+        elif found and _closes(found["mark"], found["info"], opened[0]):
+            end = min(offset, len(text))
+            blocks.append(Block(opened[1], _joined(body), True, opened[2], end))
+            opened = None
+        else:
+            body.append(line)
+    if opened is not None:
+        blocks.append(Block(opened[1], _joined(body), False, opened[2], len(text)))
+    return tuple(blocks)
+
+
+def _closes(mark: str, info: str, opened: str) -> bool:
+    return not info and mark[0] == opened[0] and len(mark) >= len(opened)
+
+
+def _first_word(info: str) -> str:
+    words = info.replace("{", " ").replace("}", " ").split()
+    return words[0].lower().lstrip(".") if words else ""
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def parse_python(source: str | bytes) -> ast.Module | None:
+    """The syntax tree, or None where the source does not parse (or is too strange to be parsed)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def python_module(text: str) -> str | None:
+    """The Python module in an answer, or None.
+
+    Of several blocks the one with the most test functions counts, then the longest, then the last.
+    Without a fence the longest run of lines that parses is taken, so that prose around it is dropped
+    and a first line such as ``answer = solve()`` is kept.
+    """
+    text = text[:_LARGEST_ANSWER]
+    blocks = [block for block in fenced_blocks(text) if block.info in _PYTHON_INFO]
+    parsed = [(block.text, tree) for block in blocks if (tree := parse_python(block.text)) and tree.body]
+    if parsed:
+        best = max(
+            enumerate(parsed),
+            key=lambda item: (len(test_functions(item[1][1])), len(item[1][0]), item[0]),
+        )
+        return best[1][0]
+    return None if blocks else _unfenced_module(text)
+
+
+def _unfenced_module(text: str) -> str | None:
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if _CODE_START.match(line)][:8]
+    ends = [number for number in range(len(lines), 0, -1) if _may_end(lines, number)][:40]
+    for start in starts:
+        for end in ends:
+            code = _joined(lines[start:end])
+            tree = parse_python(code) if end > start else None
+            if tree and tree.body and not _is_prose(tree):
+                return code
+    return None
+
+
+def _may_end(lines: list[str], number: int) -> bool:
+    """Whether code may end before line `number`: at the end of the text or at a blank or prose line."""
+    return number == len(lines) or not lines[number].startswith((" ", "\t"))
+
+
+def _is_prose(tree: ast.Module) -> bool:
+    """A lone word or number parses as Python too."""
+    return all(
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Name | ast.Constant) for node in tree.body
+    )
+
+
+def test_functions(tree: ast.Module) -> tuple[str, ...]:
+    """Names of pytest's test functions, methods as ``Class::name``, in order."""
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            names.extend(f"{node.name}::{name}" for name in _tests_in(node.body))
+    return (*_tests_in(tree.body), *names)
+
+
+def _tests_in(body: list[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+            yield node.name
+
+
+test_functions.__test__ = False  # type: ignore[attr-defined]
+
+
+def json_values(text: str) -> tuple[object, ...]:
+    """Every JSON object or list in an answer, outermost ones only, in order of trust.
+
+    Tried: the whole text, each fenced block, each balanced ``{…}`` or ``[…]`` in the prose. Trailing
+    commas, ``//`` comments and Python literals are read too. Values found twice are given once.
+    """
+    text = text[:_LARGEST_ANSWER]
+    sources = [text, *(block.text for block in fenced_blocks(text))]
+    values = [value for source in sources if (value := _read_json(source.strip())) is not None]
+    if not values:
+        values = [value for piece in _balanced(text) if (value := _read_json(piece)) is not None]
+    unique: list[object] = []
+    unique.extend(value for place, value in enumerate(values) if value not in values[:place])
+    return tuple(unique)
+
+
+def _read_json(text: str) -> object | None:
+    """A dict or list, or None. Strict JSON first, then mended JSON, then a Python literal."""
+    if not text or text[0] not in "{[":
+        return None
+    for candidate in (text, _mend(text)):
+        try:
+            value: object = json.loads(candidate, strict=False)
+        except (ValueError, RecursionError):
+            continue
+        return value if isinstance(value, dict | list) else None
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
+def _mend(text: str) -> str:
+    """`text` without comments and trailing commas, strings untouched."""
+    out: list[str] = []
+    for inside, piece in _string_pieces(text):
+        if not inside:
+            piece = re.sub(r"//[^\n]*", "", piece)
+            piece = re.sub(r"/\*.*?\*/", "", piece, flags=re.DOTALL)
+        out.append(piece)
+    joined = "".join(out)
+    return "".join(
+        piece if inside else re.sub(r",(\s*[}\]])", r"\1", piece) for inside, piece in _string_pieces(joined)
+    )
+
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def _string_pieces(text: str) -> Iterator[tuple[bool, str]]:
+    """(is a string, piece) over `text`; a comment's apostrophes are no strings in JSON."""
+    position = 0
+    for found in _STRING.finditer(text):
+        yield False, text[position : found.start()]
+        yield True, found.group()
+        position = found.end()
+    yield False, text[position:]
+
+
+_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\]]', re.DOTALL)
+
+
+def _balanced(text: str) -> Iterator[str]:
+    """Outermost balanced bracket runs, strings respected; at most 50. An unbalanced start is skipped."""
+    position, found = 0, 0
+    while found < 50 and (start := _next_open(text, position)) >= 0:
+        found += 1
+        end = _close_of(text, start)
+        if end < 0:
+            position = start + 1
+        else:
+            yield text[start:end]
+            position = end
+
+
+def _next_open(text: str, position: int) -> int:
+    places = [place for mark in "{[" if (place := text.find(mark, position)) >= 0]
+    return min(places, default=-1)
+
+
+def _close_of(text: str, start: int) -> int:
+    stack: list[str] = []
+    for found in _BRACKETS.finditer(text, start):
+        mark = found.group()
+        if mark in ("{", "["):
+            stack.append("}" if mark == "{" else "]")
+        elif mark in ("}", "]"):
+            if not stack or stack.pop() != mark:
+                return -1
+            if not stack:
+                return found.end()
+    return -1

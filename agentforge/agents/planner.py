@@ -1,0 +1,85 @@
+"""The planner: issue, memory and retrieved code in, a plan out (AgentForge, III-D eq. 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agentforge.agents.base import Agent, Compose, was_cut
+from agentforge.agents.context import clip, code_views, symbol_places
+from agentforge.agents.plan_parser import PlanProblem, parse_plan, plan_for
+from agentforge.agents.prompts import render
+from agentforge.config.settings import AgentName
+from agentforge.core.chat import Message
+from agentforge.core.errors import ModelError
+from agentforge.core.plan import Plan
+from agentforge.core.ports import TokenSink
+from agentforge.core.retrieval import Episode, Retrieved
+from agentforge.core.task import Issue
+from agentforge.core.tree import Tree
+from agentforge.models.errors import EmptyAnswerError
+
+MAX_REASKS = 2
+CUT = "the answer was cut off at the output limit; answer shorter: at most three steps, one sentence each"
+
+
+@dataclass(frozen=True)
+class Planner(Agent):
+    role: ClassVar[AgentName] = "planner"
+
+    async def plan(
+        self,
+        issue: Issue,
+        retrieved: Retrieved,
+        tree: Tree,
+        *,
+        sink: TokenSink | None = None,
+        on_problem: Callable[[str], None] | None = None,
+    ) -> Plan:
+        """A valid plan, always. Errors of the endpoint pass through; broken answers do not.
+
+        A broken answer is asked for again with the schema error alone (the broken text would cost
+        tokens and be imitated), at most twice; then the plain fallback plan.
+        """
+        problem = ""
+        for attempt in range(MAX_REASKS + 1):
+            try:
+                completion = await self.ask(
+                    _composer(issue, retrieved, tree, problem), sink=sink, attempt=attempt
+                )
+                if was_cut(completion):
+                    raise PlanProblem(CUT)
+                return parse_plan(completion.text, tree)
+            except (PlanProblem, EmptyAnswerError) as error:
+                problem = "the answer was empty" if isinstance(error, ModelError) else str(error)
+                if on_problem:
+                    on_problem(problem)
+        return fallback_plan(retrieved, tree, f"The model gave no usable plan: {problem}.")
+
+
+def fallback_plan(retrieved: Retrieved, tree: Tree, why: str) -> Plan:
+    """One coder step over the files that retrieval found."""
+    return plan_for(why, [symbol.path for symbol in retrieved.symbols], tree)
+
+
+def _composer(issue: Issue, retrieved: Retrieved, tree: Tree, problem: str) -> Compose:
+    def compose(budget: int) -> tuple[Message, ...]:
+        room = max(120, budget - 700)
+        return render(
+            "planner",
+            issue=clip(issue.text, int(room * 0.3)),
+            views=code_views(tree, symbol_places(retrieved.symbols), int(room * 0.5), small=600),
+            episodes=_short(retrieved.episodes, int(room * 0.15)),
+            problem=problem,
+        )
+
+    return compose
+
+
+def _short(episodes: tuple[Episode, ...], tokens: int) -> list[tuple[str, str]]:
+    """(issue, patch) of past fixes, each with an equal share; none where the share is too small."""
+    each = tokens // max(1, len(episodes))
+    if each < 60:
+        return []
+    return [(clip(item.summary or item.issue, each // 2), clip(item.patch, each // 2)) for item in episodes]
