@@ -13,9 +13,9 @@ from agentforge.agents.base import Agent, Compose, was_cut
 from agentforge.agents.coder import EditContext
 from agentforge.agents.context import CodeView, Place, clip, code_views, step_places, symbol_places
 from agentforge.agents.extract import python_module
+from agentforge.agents.generated import choose_path, module_problems
 from agentforge.agents.prompts import render
 from agentforge.agents.symbols import is_test_path
-from agentforge.agents.generated import choose_path, module_problems
 from agentforge.config.settings import AgentName
 from agentforge.core.base import Frozen
 from agentforge.core.chat import Completion, Message
