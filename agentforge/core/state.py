@@ -33,12 +33,12 @@ class Judged(Frozen):
 
 
 class Attempt(Frozen):
-    """What the deadlock detector compares: failure signature and edit place of one executed candidate."""
+    """What the deadlock detector compares: failure signature and edit places of one executed candidate."""
 
     round: int
     candidate: str
     signature: str
-    place: str
+    places: tuple[str, ...] = ()
 
 
 class CriticVerdict(Frozen):

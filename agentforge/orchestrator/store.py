@@ -106,8 +106,11 @@ class RunWriter(RunRecord):
         self._events = (directory / "events.jsonl").open("ab")
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        text = json.dumps(manifest, indent=2, ensure_ascii=False, sort_keys=True, default=str)
-        write_atomically(self.directory / "run.json", text.encode("utf-8", "backslashreplace"))
+        self.write_json("run.json", manifest)
+
+    def write_json(self, name: str, value: Any) -> None:
+        text = json.dumps(value, indent=2, ensure_ascii=True, sort_keys=True, default=str)
+        write_atomically(self.directory / name, text.encode())
 
     def append_event(self, line: bytes, *, last: bool) -> None:
         """One event a line; flushed at once, on the disk when it is the last."""

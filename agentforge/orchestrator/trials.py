@@ -12,7 +12,7 @@ from agentforge.core.ports import Environment, TestRequest
 from agentforge.core.report import Cause, Outcome, TestReport
 from agentforge.core.tree import Tree, TreeFile
 from agentforge.orchestrator.context import RunContext
-from agentforge.orchestrator.gate import decide
+from agentforge.orchestrator.gate import decide, matching
 from agentforge.orchestrator.selection import related_test_files, test_file_of
 
 # The worse of two outcomes of one test counts: a test that passes only sometimes proves nothing.
@@ -75,11 +75,13 @@ async def try_candidate(
     if not request.targets:
         return await _whole_suite(context, environment, tree, candidate, baseline if wide else None)
     base = await run_base(context, environment, generated, request)
-    near = Trial(base, await run(context, environment, tree, request, candidate.id))
+    report = await run(context, environment, tree, request, candidate.id)
+    near = Trial(only_admitted(base, generated), only_admitted(report, generated))
     if not wide or decide(near.base, near.candidate, targets).verdict is Verdict.REFUSED:
         return near
     far = await _whole_suite(context, environment, tree, candidate, baseline)
-    return Trial(merge(near.base, far.base), merge(near.candidate, far.candidate))
+    whole = only_admitted(far.candidate, generated)
+    return Trial(merge(near.base, far.base), merge(near.candidate, whole))
 
 
 async def _whole_suite(
@@ -92,6 +94,18 @@ async def _whole_suite(
     request = suite_request(context)
     base = baseline or await run_base(context, environment, (), request)
     return Trial(base, await run(context, environment, tree, request, candidate.id))
+
+
+def only_admitted(report: TestReport, generated: Sequence[GeneratedTest]) -> TestReport:
+    """The report without those tests of generated files that were not admitted as evidence."""
+    admitted = {made.path: made.test_ids for made in generated}
+    kept = {
+        test: outcome
+        for test, outcome in report.outcomes.items()
+        if test_file_of(test) not in admitted
+        or any(matching(name, (test,)) for name in admitted[test_file_of(test)])
+    }
+    return report.model_copy(update={"outcomes": kept, "collected": len(kept)})
 
 
 def suite_request(context: RunContext) -> TestRequest:

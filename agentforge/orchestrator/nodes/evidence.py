@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from agentforge.agents.deadlock import edit_places, failure_signature
 from agentforge.core.errors import PatchError
 from agentforge.core.events import GateDecided, PatchProposed, PatchRefused
 from agentforge.core.patch import Candidate
 from agentforge.core.ports import EnvironmentSpec, TestRequest
 from agentforge.core.report import Cause, TestReport
-from agentforge.core.state import Edit, Judged, RunState
+from agentforge.core.state import Attempt, Edit, Judged, RunState
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Delta
 from agentforge.orchestrator.gate import decide, matching
@@ -134,4 +135,20 @@ async def judge(state: RunState, context: RunContext) -> Delta:
         candidate=state.candidate, baseline=state.compared, report=state.report, decision=decision
     )
     better = state.best is None or decision.rank > state.best.decision.rank
-    return {"decision": decision, "best": judged if better else state.best}
+    return {
+        "decision": decision,
+        "best": judged if better else state.best,
+        "attempts": (*state.attempts, _attempt(state, context)),
+    }
+
+
+def _attempt(state: RunState, context: RunContext) -> Attempt:
+    assert state.candidate is not None
+    assert state.report is not None
+    base = context.workspace.tree
+    return Attempt(
+        round=state.round,
+        candidate=state.candidate.id,
+        signature=failure_signature(state.report),
+        places=edit_places(base, base.with_changes(state.candidate.changes)),
+    )

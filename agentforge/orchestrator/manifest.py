@@ -1,0 +1,85 @@
+"""run.json: what was asked, with what, on which machine, and how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from datetime import datetime
+from importlib import metadata
+from typing import Any
+
+from agentforge import __version__
+from agentforge.config.settings import Settings
+from agentforge.core.chat import Spend
+from agentforge.core.state import RunState
+from agentforge.core.task import RepairTask
+from agentforge.orchestrator.result import Ending
+from agentforge.orchestrator.store import RECORD_SCHEMA
+from agentforge.orchestrator.workflow import Workflow
+
+_PACKAGES = ("docker", "GitPython", "unidiff", "chromadb", "openai", "watchdog", "pydantic")
+
+
+def opening_manifest(
+    run_id: str,
+    created: datetime,
+    task: RepairTask,
+    settings: Settings,
+    workflow: Workflow,
+    base: dict[str, Any],
+    models: dict[str, str],
+) -> dict[str, Any]:
+    """The manifest at the start; secrets are masked by the settings' own types."""
+    resolved = settings.model_dump(mode="json")
+    digest = hashlib.sha256(json.dumps(resolved, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return {
+        "schema": RECORD_SCHEMA,
+        "run_id": run_id,
+        "created": created.isoformat(),
+        "task": task.model_dump(mode="json"),
+        "issue_title": task.issue.title,
+        "settings": resolved,
+        "settings_hash": digest,
+        "workflow": {
+            "name": workflow.name,
+            "hash": workflow.hash,
+            "graph": workflow.file.model_dump(mode="json", by_alias=True),
+        },
+        "base": base,
+        "models": models,
+        "versions": versions(),
+        "outcome": None,
+    }
+
+
+def closing_manifest(
+    manifest: dict[str, Any],
+    state: RunState,
+    ending: Ending,
+    spend: Spend,
+    finished: datetime,
+    clock: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        **manifest,
+        "outcome": ending.outcome,
+        "exit_code": int(ending.exit_code),
+        "summary": ending.summary,
+        "finished": finished.isoformat(),
+        "image": state.environment.image if state.environment else None,
+        "rounds": state.round,
+        "spend": spend.model_dump(mode="json"),
+        "clock": clock,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of ourselves, Python, the system and the packages whose behaviour a run rests on."""
+    found = {"agentforge": __version__, "python": platform.python_version(), "system": platform.platform()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "missing"
+    return found

@@ -1,0 +1,236 @@
+"""Nodes that ask agents: retrieve, plan, code, debug, criticise, explain, store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+from agentforge.agents import deadlock
+from agentforge.agents.coder import Coder, EditContext
+from agentforge.agents.critic import Critic
+from agentforge.agents.debugger import Debugger, Failing
+from agentforge.agents.explainer import explain
+from agentforge.agents.ladder import EditResult, Refusal
+from agentforge.agents.planner import Planner, fallback_plan
+from agentforge.agents.symbols import changes_between
+from agentforge.config.settings import EditFormat
+from agentforge.core.events import (
+    ContextRetrieved,
+    CriticDecided,
+    DeadlockDetected,
+    EpisodeStored,
+    Explained,
+    PatchRefused,
+    PlanMade,
+)
+from agentforge.core.plan import Plan, Step
+from agentforge.core.ports import Model
+from agentforge.core.retrieval import Episode, Retrieved
+from agentforge.core.state import CriticVerdict, Edit, Judged, RunState
+from agentforge.core.tree import TreeFile
+from agentforge.models.profiles import starting_format
+from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.engine import Delta
+
+MAX_CODER_STEPS = 8
+
+
+def _model(context: RunContext) -> Model:
+    assert context.model is not None, "the workflow was checked to have a model"
+    return context.model
+
+
+async def retrieve(state: RunState, context: RunContext) -> Delta:
+    """Top-k symbols and episodes (AgentForge, III-C; k = 5)."""
+    if context.retriever is None:
+        return {"retrieved": Retrieved()}
+    found = await context.retriever.retrieve(
+        state.task.issue, context.workspace.tree, context.settings.memory.k
+    )
+    context.emit(
+        ContextRetrieved(
+            symbols=tuple((item.path, item.name, item.start_line, item.end_line) for item in found.symbols),
+            episodes=tuple(item.id for item in found.episodes),
+        )
+    )
+    return {"retrieved": found}
+
+
+async def make_plan(state: RunState, context: RunContext) -> Delta:
+    """The planner's ordered steps, or our plain fallback plan."""
+    planner = Planner.create(_model(context), context.settings)
+    plan = await planner.plan(
+        state.task.issue,
+        state.retrieved,
+        context.workspace.tree,
+        on_problem=lambda text: context.notice(f"the plan was not usable: {text}", warning=True),
+    )
+    context.emit(PlanMade(plan=plan))
+    return {"plan": plan}
+
+
+async def write_code(state: RunState, context: RunContext) -> Delta:
+    """The coder carries out the plan's steps one after the other, each on what the last one left.
+
+    A step that yields nothing does not sink the others: the gate judges what there is.
+    """
+    base = context.workspace.tree
+    tree, last = base, None
+    refusals: list[str] = []
+    for step in _coder_steps(state, context):
+        coder = Coder.create(_model(context), context.settings)
+        result = await coder.write(
+            step,
+            EditContext(issue=state.task.issue, retrieved=state.retrieved),
+            tree,
+            _start_rung(context, "coder"),
+            _on_refused(context, "coder", state.round),
+            attempt=state.round,
+        )
+        refusals += _texts(result)
+        if result.changes is not None:
+            tree, last = tree.with_changes(result.changes), result
+    changes = changes_between(base, tree) if last is not None else None
+    return {"draft": _edit("coder", state.round, last, changes or None, refusals)}
+
+
+def _coder_steps(state: RunState, context: RunContext) -> tuple[Step, ...]:
+    plan: Plan | None = state.plan
+    if plan is None:
+        plan = fallback_plan(state.retrieved, context.workspace.tree, "No plan is made in this workflow.")
+    steps = plan.coder_steps() or plan.steps[:1]
+    return steps[:MAX_CODER_STEPS]
+
+
+async def debug(state: RunState, context: RunContext) -> Delta:
+    """The debugger mends the better of the last and the best candidate (AgentForge, III-D eq. 9)."""
+    basis = _basis(state)
+    tries = [deadlock.Attempt(signature=item.signature, places=item.places) for item in state.attempts]
+    decision = deadlock.next_strategy(tries)
+    if decision.deadlock:
+        context.emit(DeadlockDetected(signature=decision.signature, strategy=decision.strategy.value))
+    if decision.strategy is deadlock.Strategy.STOP:
+        return {"repair": None, "stuck": True}
+    base = context.workspace.tree
+    patch = basis.candidate.patch
+    result = await Debugger.create(_model(context), context.settings).repair(
+        Step(id="repair", agent="debugger", description=_what_is_wrong(basis), files=patch.files),
+        EditContext(issue=state.task.issue, retrieved=state.retrieved),
+        Failing(
+            tree=base.with_changes(basis.candidate.changes),
+            diff=patch.text,
+            report=basis.report,
+            wanted=tuple(reason.test_id for reason in basis.decision.reasons if reason.test_id),
+        ),
+        base,
+        _start_rung(context, "debugger"),
+        _on_refused(context, "debugger", state.round),
+        decision=decision,
+        attempt=state.round,
+    )
+    return {"repair": _edit("debugger", state.round, result, result.changes, _texts(result))}
+
+
+def _basis(state: RunState) -> Judged:
+    """The last executed candidate, unless an earlier one passed more."""
+    assert state.best is not None
+    if state.candidate is None or state.report is None or state.decision is None:
+        return state.best
+    if state.best.decision.rank[:4] > state.decision.rank[:4]:
+        return state.best
+    assert state.compared is not None
+    return Judged(
+        candidate=state.candidate, baseline=state.compared, report=state.report, decision=state.decision
+    )
+
+
+def _what_is_wrong(judged: Judged) -> str:
+    reasons = "; ".join(f"{item.test_id} {item.text}".strip() for item in judged.decision.reasons[:10])
+    return f"The change so far is not accepted: {reasons}. Correct it so that the issue is resolved."
+
+
+async def criticise(state: RunState, context: RunContext) -> Delta:
+    """The critic's opinion of the best candidate; it may veto, never pass (AgentForge, III-D eq. 10)."""
+    if state.best is None or context.settings.critic == "off":
+        return {"critic": None}
+    critic = Critic.create(_model(context), context.settings)
+    critique = await critic.judge(state.task.issue, state.best.candidate.patch, state.best.decision)
+    veto = context.settings.critic == "gate" and critique.verdict == "fail"
+    context.emit(CriticDecided(verdict=critique.verdict, reasons=critique.reasons, veto=veto))
+    return {"critic": CriticVerdict(verdict=critique.verdict, reasons=critique.reasons)}
+
+
+async def explain_result(state: RunState, context: RunContext) -> Delta:
+    """What was done and on which evidence, from the record alone."""
+    if state.best is None:
+        return {"explanation": ""}
+    text = explain(state.plan, state.best.candidate.patch, state.best.decision)
+    context.emit(Explained(text=text))
+    return {"explanation": text}
+
+
+async def store_episode(state: RunState, context: RunContext) -> Delta:
+    """Remember a verified fix, and only that (AF-15)."""
+    vetoed = context.settings.critic == "gate" and state.critic is not None and state.critic.verdict == "fail"
+    if context.retriever is None or not state.verified or vetoed:
+        return {"episode": ""}
+    assert state.best is not None
+    patch = state.best.candidate.patch
+    episode = Episode(
+        id=hashlib.sha256(state.task.issue.text.encode() + b"\0" + patch.diff).hexdigest()[:16],
+        repository=context.repository,
+        issue=state.task.issue.text,
+        patch=patch.text,
+        summary=state.plan.explanation if state.plan and not state.plan.fallback else "",
+        tests=state.best.decision.fail_to_pass,
+        base=state.base_commit,
+        workflow=context.workflow,
+        model=context.settings.model.name if context.model is not None else "",
+        created=context.clock.now().isoformat(),
+    )
+    await context.retriever.store(episode)
+    context.emit(EpisodeStored(episode=episode.id))
+    return {"episode": episode.id}
+
+
+def _start_rung(context: RunContext, agent: str) -> EditFormat:
+    settings = context.settings
+    own = settings.agents.get(agent)  # type: ignore[call-overload]
+    return starting_format(
+        own.model if own and own.model else settings.model.name, settings.model.edit_format
+    )
+
+
+def _on_refused(context: RunContext, origin: str, round_: int) -> Callable[[Refusal], None]:
+    def report(refusal: Refusal) -> None:
+        context.emit(
+            PatchRefused(
+                origin=origin,
+                round=round_,
+                edit_format=refusal.edit_format,
+                reason=refusal.reason.value,
+                text=refusal.text,
+            )
+        )
+
+    return report
+
+
+def _texts(result: EditResult) -> list[str]:
+    return [f"{item.edit_format}: {item.reason.value}: {item.text}" for item in result.refusals]
+
+
+def _edit(
+    origin: str,
+    round_: int,
+    result: EditResult | None,
+    changes: Mapping[str, TreeFile | None] | None,
+    refusals: list[str],
+) -> Edit:
+    return Edit(
+        round=round_,
+        origin=origin,
+        edit_format=(result.edit_format or "") if result is not None else "",
+        changes=None if changes is None else dict(changes),
+        refusals=tuple(refusals),
+    )

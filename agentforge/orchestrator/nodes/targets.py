@@ -1,0 +1,84 @@
+"""Nodes that find the tests which show the bug: deterministic reproduction, then the tester."""
+
+from __future__ import annotations
+
+from agentforge.agents.admission import Admission, admit_tests
+from agentforge.agents.coder import EditContext
+from agentforge.agents.planner import fallback_plan
+from agentforge.agents.tester import Tester, WrittenTests
+from agentforge.core.errors import ModelError
+from agentforge.core.events import TestsSynthesized
+from agentforge.core.patch import GeneratedTest
+from agentforge.core.ports import TestRequest
+from agentforge.core.state import RunState
+from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.engine import Delta
+from agentforge.orchestrator.trials import run, with_generated
+from agentforge.search.reproduce import reproduce
+
+
+async def reproduce_issue(state: RunState, context: RunContext) -> Delta:
+    """Tests taken from the issue's own examples, seen to fail on the base; not asked of a model.
+
+    The user's own target tests make them needless.
+    """
+    if state.task.target_tests:
+        return {"reproduced": ()}
+    assert state.environment is not None
+    found = await reproduce(
+        context.sandbox,
+        state.environment,
+        context.workspace.tree,
+        state.task.issue,
+        timeout_s=context.settings.sandbox.timeout_s,
+    )
+    context.emit(TestsSynthesized(accepted=found.tests, discarded=found.discarded))
+    return {"reproduced": found.tests}
+
+
+async def synthesize_tests(state: RunState, context: RunContext) -> Delta:
+    """The tester's suite, admitted test by test (AgentForge, III-D eq. 8); once per run.
+
+    It is asked only where nothing else shows the bug: a test that the user or the issue gave is
+    better evidence than one that a model made up.
+    """
+    if state.synthesized is not None or state.targets:
+        return {"synthesized": state.synthesized or ()}
+    assert context.model is not None
+    tree = context.workspace.tree
+    plan = state.plan or fallback_plan(state.retrieved, tree, "")
+    tester = Tester.create(context.model, context.settings)
+    edit_context = EditContext(issue=state.task.issue, retrieved=state.retrieved)
+    try:
+        written = await tester.write(edit_context, plan, tree)
+    except ModelError as error:
+        context.notice(f"no tests were written: {error.what}", hint=error.hint, warning=True)
+        return {"synthesized": ()}
+    made, discarded = await _admit(state, context, written)
+    context.emit(TestsSynthesized(accepted=made, discarded=discarded))
+    return {"synthesized": made}
+
+
+async def _admit(
+    state: RunState, context: RunContext, written: WrittenTests
+) -> tuple[tuple[GeneratedTest, ...], tuple[tuple[str, str], ...]]:
+    problems = tuple((written.path or "tester", problem) for problem in written.problems)
+    if written.code is None:
+        return (), problems
+    assert state.environment is not None
+    draft = GeneratedTest(path=written.path, code=written.code, test_ids=(), reason="")
+    tree = with_generated(context.workspace.tree, [draft])
+    request = TestRequest(
+        targets=(written.path,), timeout_s=context.settings.sandbox.timeout_s, scope="generated"
+    )
+    first = await run(context, state.environment, tree, request, "base")
+    again = await run(context, state.environment, tree, request, "base")
+    admission = admit_tests(first, again, written.code, state.task.issue, written.path)
+    return _admitted(draft, admission), (*problems, *admission.discarded)
+
+
+def _admitted(draft: GeneratedTest, admission: Admission) -> tuple[GeneratedTest, ...]:
+    if not admission.accepted:
+        return ()
+    reason = "\n".join(f"{test} {why}" for test, why in admission.reasons.items())
+    return (draft.model_copy(update={"test_ids": admission.accepted, "reason": reason}),)

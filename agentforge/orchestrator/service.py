@@ -1,0 +1,241 @@
+"""One `fix` from the task to the record: intake, ports, engine, ending (design, sections 4 and 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agentforge.config.settings import Settings
+from agentforge.core.chat import Spend
+from agentforge.core.errors import AgentForgeError, ConfigError, LimitReached
+from agentforge.core.events import Notice, RunFinished, RunStarted
+from agentforge.core.patch import Patch
+from agentforge.core.redact import Redactor
+from agentforge.core.state import RunState
+from agentforge.core.task import RepairTask
+from agentforge.orchestrator.clock import LiveClock, RecordingClock
+from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.engine import execute
+from agentforge.orchestrator.eventlog import EventLog, Listener
+from agentforge.orchestrator.manifest import closing_manifest, opening_manifest
+from agentforge.orchestrator.ports import LivePorts, live_ports, model_names, secret_values
+from agentforge.orchestrator.predicates import PREDICATES
+from agentforge.orchestrator.report import audit_record, markdown_report
+from agentforge.orchestrator.result import Ending, RunResult, ending_of_error, ending_of_state, interrupted
+from agentforge.orchestrator.store import RunStore, RunWriter
+from agentforge.orchestrator.wiring import NODES, WRITES
+from agentforge.orchestrator.workflow import Workflow, load_workflow
+from agentforge.repo.intake import IntakeResult, open_repository
+from agentforge.repo.workspace import GitWorkspace
+
+
+def choose_workflow(settings: Settings) -> Workflow:
+    """`auto` is `agentforge` with a model and `search` without. Raises `ConfigError`."""
+    name = settings.workflow
+    if name == "auto":
+        name = "agentforge" if settings.model.configured else "search"
+    workflow = load_workflow(name, WRITES, PREDICATES)
+    if workflow.file.needs_model and not settings.model.configured:
+        raise ConfigError(
+            f"workflow {name} needs a model and none is configured",
+            hint="set OPENAI_API_KEY or --base-url, or use --workflow search",
+        )
+    return workflow
+
+
+async def run_fix(task: RepairTask, settings: Settings, *, listener: Listener) -> RunResult:
+    """Repair, record, and say how it ended.
+
+    Raises `AgentForgeError` only for what is wrong before a run exists (repository, configuration);
+    later failures are outcomes of the run.
+    """
+    workflow = choose_workflow(settings)
+    store = RunStore(settings.data_home)
+    with scratch_folder(settings.data_home) as scratch:
+        intake = await asyncio.to_thread(open_repository, task.repository, scratch)
+        task = task.model_copy(update={"subdirectory": intake.subdirectory, "tests_scope": settings.tests_scope})
+        writer = store.create(LiveClock().now())
+        run = LiveRun(task, settings, workflow, intake, writer, listener)
+        try:
+            store.keep_tree(intake.tree)
+            workspace = await GitWorkspace.create(intake.tree, scratch)
+            with workspace:
+                return await run.carry_out(workspace)
+        finally:
+            writer.close()
+
+
+class LiveRun:
+    """One run that really happens, and its record."""
+
+    def __init__(
+        self,
+        task: RepairTask,
+        settings: Settings,
+        workflow: Workflow,
+        intake: IntakeResult,
+        writer: RunWriter,
+        listener: Listener,
+    ) -> None:
+        self.task, self.settings, self.workflow = task, settings, workflow
+        self.intake, self.writer = intake, writer
+        self.started = time.monotonic()
+        self.clock = RecordingClock()
+        self.redactor = Redactor(secret_values(settings))
+        self.log = EventLog(self.clock, self.redactor, self._write, listener)
+        self.state = opening_state(task, settings, workflow, intake.base_commit)
+        self.manifest = opening_manifest(
+            writer.run_id,
+            LiveClock().now(),
+            task,
+            settings,
+            workflow,
+            base_record(intake),
+            model_names(settings, workflow),
+        )
+
+    async def carry_out(self, workspace: GitWorkspace) -> RunResult:
+        self.writer.write_manifest(self.manifest)
+        announce(self.log, self.manifest)
+        ports: LivePorts | None = None
+        try:
+            ports = await live_ports(self.settings, self.workflow, self.writer, self.log, self.redactor)
+            await self._run_engine(ports.context(workspace, self.clock, self.task, self.log))
+            ending = ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
+        except AgentForgeError as error:
+            ending = self._ending_after(error)
+        except asyncio.CancelledError:
+            ending = interrupted()
+        finally:
+            if ports is not None:
+                await ports.close()
+        return self._finish(ending, ports.spend() if ports is not None else Spend())
+
+    async def _run_engine(self, context: RunContext) -> None:
+        limit = self.settings.limits.time_limit_s
+        context.deadline = None if limit is None else self.clock.monotonic() + limit
+        try:
+            async with asyncio.timeout(limit):
+                await execute(self.workflow, self.state, NODES, PREDICATES, context, self._keep)
+        except TimeoutError:
+            text = f"the time limit of {limit:g} s was reached"
+            raise LimitReached("time", text, hint="raise --time-limit") from None
+
+    def _keep(self, state: RunState) -> None:
+        self.state = state
+
+    def _ending_after(self, error: AgentForgeError) -> Ending:
+        """A patch that was verified before something else failed stays verified."""
+        if self.state.verified:
+            self.log.emit(notice_of(error))
+            return ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
+        return ending_of_error(error)
+
+    def _finish(self, ending: Ending, spend: Spend) -> RunResult:
+        patch = result_patch(self.state, ending)
+        if patch is not None:
+            self.writer.write_file("patch.diff", patch.diff)
+        report = markdown_report(self.state, ending.outcome, ending.summary)
+        self.writer.write_file("report.md", self.redactor.text(report).encode("utf-8", "replace"))
+        self.writer.write_json("audit.json", audit_record(self.state))
+        self.log.emit(finished_event(ending, spend))
+        clock = {"now": self.clock.nows, "monotonic": self.clock.monotonics}
+        now = datetime.now(UTC)
+        self.writer.write_manifest(closing_manifest(self.manifest, self.state, ending, spend, now, clock))
+        best = self.state.best
+        return RunResult(
+            run_id=self.writer.run_id,
+            run_dir=self.writer.directory,
+            outcome=ending.outcome,
+            exit_code=int(ending.exit_code),
+            summary=ending.summary,
+            hint=ending.hint,
+            workflow=self.workflow.name,
+            base_commit=self.intake.base_commit,
+            patch=patch,
+            decision=best.decision if best else None,
+            baseline=best.baseline if best else self.state.baseline,
+            report=best.report if best else None,
+            spend=spend,
+            repository_root=self.intake.root,
+            duration_s=time.monotonic() - self.started,
+        )
+
+    def _write(self, line: bytes, last: bool) -> None:
+        self.writer.append_event(line, last=last)
+
+
+def opening_state(task: RepairTask, settings: Settings, workflow: Workflow, base_commit: str) -> RunState:
+    rounds = workflow.file.rounds
+    return RunState(task=task, base_commit=base_commit, budget=settings.retries if rounds is None else rounds)
+
+
+def result_patch(state: RunState, ending: Ending) -> Patch | None:
+    """What is handed over: the verified patch, or the unverified one, and nothing else."""
+    if state.best is None or ending.outcome not in {"verified", "unverified"}:
+        return None
+    return state.best.candidate.patch
+
+
+def base_record(intake: IntakeResult) -> dict[str, Any]:
+    """What a replay needs to know of the base."""
+    return {
+        "commit": intake.base_commit,
+        "source": intake.source,
+        "tree": intake.tree.digest,
+        "submodules": sorted(intake.tree.submodules),
+        "notices": list(intake.notices),
+        "dirty": len(intake.dirty_paths),
+    }
+
+
+def announce(log: EventLog, manifest: dict[str, Any]) -> None:
+    """The first events of a run, from its manifest, so that a replay begins alike."""
+    workflow = manifest["workflow"]
+    log.emit(
+        RunStarted(
+            run_id=manifest["run_id"],
+            workflow=workflow["name"],
+            workflow_hash=workflow["hash"],
+            repository=manifest["base"]["source"],
+            base=manifest["base"]["commit"],
+            issue_title=manifest["issue_title"],
+            models=manifest["models"],
+        )
+    )
+    for text in manifest["base"]["notices"]:
+        log.emit(Notice(text=text))
+
+
+def finished_event(ending: Ending, spend: Spend) -> RunFinished:
+    return RunFinished(
+        outcome=ending.outcome, exit_code=int(ending.exit_code), summary=ending.summary, spend=spend
+    )
+
+
+def notice_of(error: AgentForgeError) -> Notice:
+    return Notice(level="warning", text=error.what, hint=error.hint)
+
+
+@contextmanager
+def scratch_folder(data_home: Path) -> Iterator[Path]:
+    """A private folder of this process, removed on the way out; what dead processes left is removed, too."""
+    home = data_home / "scratch"
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for left in home.iterdir():
+        owner = left.name.rpartition("-")[2]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = home / f"run-{time.monotonic_ns()}-{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
