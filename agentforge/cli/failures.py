@@ -18,6 +18,7 @@ import typer
 
 from agentforge.cli.sanitize import neutralise, one_line
 from agentforge.core.errors import AgentForgeError, ExitCode
+from agentforge.core.redact import Redactor
 
 INTERNAL_ERROR = 70
 """Exit code of a defect of ours (EX_SOFTWARE of sysexits.h)."""
@@ -127,10 +128,7 @@ def _termination_is_interruption() -> Iterator[None]:
 
 
 def _without_secrets(text: str) -> str:
-    for name in _SECRETS:
-        if os.environ.get(name):
-            text = text.replace(os.environ[name], "********")
-    return text
+    return Redactor(filter(None, map(os.environ.get, _SECRETS))).text(text)
 
 
 def _write_traceback(error: BaseException) -> Path:

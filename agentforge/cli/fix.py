@@ -1,0 +1,168 @@
+"""`agentforge fix`: the main job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from agentforge.cli import options as opt
+from agentforge.cli.failures import report_failure, tell
+from agentforge.cli.output import ConfigOption, JsonOption, print_bytes, print_json, resolve_settings
+from agentforge.core.errors import AgentForgeError, UsageError
+
+if TYPE_CHECKING:
+    from agentforge.config.load import Resolved
+    from agentforge.config.settings import Settings
+    from agentforge.core.task import RepairTask
+    from agentforge.orchestrator.result import RunResult
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+NO_MODEL = "no model is configured: the search engine is used"
+HOW_TO_CONFIGURE = (
+    "for a model set OPENAI_API_KEY, or --base-url URL --model NAME for any OpenAI-compatible endpoint, "
+    "or both under `model:` in the configuration file"
+)
+
+
+@app.command()
+def fix(
+    context: typer.Context,
+    issue: opt.IssueSpec,
+    repo: opt.Repo = ".",
+    base: opt.Base = None,
+    test: opt.TestCommand = None,
+    test_id: opt.TestIds = None,
+    tests: opt.Tests = None,
+    workflow: opt.WorkflowName = None,
+    model: opt.ModelName = None,
+    base_url: opt.BaseUrl = None,
+    edit_format: opt.EditFormat = None,
+    retries: opt.Retries = None,
+    critic: opt.Critic = None,
+    max_cost: opt.MaxCost = None,
+    max_tokens: opt.MaxTokens = None,
+    max_calls: opt.MaxCalls = None,
+    time_limit: opt.TimeLimit = None,
+    sandbox_timeout: opt.SandboxTimeout = None,
+    setup: opt.Setup = None,
+    image: opt.Image = None,
+    include_uncommitted: opt.IncludeUncommitted = False,
+    memory: opt.Memory = None,
+    apply: opt.Apply = False,
+    branch: opt.Branch = None,
+    output: opt.Output = None,
+    as_json: JsonOption = False,
+    stream: opt.Stream = True,
+    dry_run: opt.DryRun = False,
+    config: ConfigOption = None,
+    verbose: opt.Verbose = False,
+) -> None:
+    """Repair an issue: a patch that was run, with its evidence.
+
+    The patch goes to stdout, progress to stderr. Your working tree is touched only with --apply.
+    """
+    raise typer.Exit(repair(context.params))
+
+
+def repair(values: dict[str, Any]) -> int:
+    """Run the repair that `values` ask for; the exit code. With --json errors are a document too."""
+    try:
+        return _repair(opt.FixOptions.parse(values))
+    except AgentForgeError as error:
+        if values["as_json"]:
+            print_json(_error_document(error))
+        return report_failure(error)
+
+
+def _repair(options: opt.FixOptions) -> int:
+    from agentforge.cli.delivery import Delivery
+    from agentforge.cli.interrupt import run_interruptible
+    from agentforge.cli.view import watching
+
+    resolved = resolve_settings(options.config, options.overrides)
+    settings = resolved.settings
+    _say_which_engine(resolved)
+    task = build_task(options, settings)
+    delivery = Delivery.of(options, task.issue.title)
+    from agentforge.orchestrator.service import run_fix  # heavy: only once the input is known to be good
+
+    models: dict[str, str] = {}
+    with watching(stream=options.stream, verbose=options.verbose) as listener:
+        following = _remember_models(listener, models)
+        result = run_interruptible(run_fix(task, settings, listener=following, dry_run=options.dry_run))
+    return _conclude(options, result, delivery, models)
+
+
+def build_task(options: opt.FixOptions, settings: Settings) -> RepairTask:
+    """Read the issue and put the task together. Raises `UsageError` on an empty issue."""
+    from agentforge.core.task import RepairTask, RepositoryRef
+    from agentforge.repo.issue import read_issue
+
+    token = settings.github_token.get_secret_value() if settings.github_token else None
+    issue = read_issue(options.issue, stdin=sys.stdin, github_api=settings.github_api, token=token)
+    return RepairTask(
+        repository=RepositoryRef(
+            source=options.repo, revision=options.base, include_uncommitted=options.include_uncommitted
+        ),
+        issue=issue,
+        target_tests=options.test_id,
+        test_command=options.test,
+        setup=options.setup,
+        image=options.image,
+        tests_scope=settings.tests_scope,
+    )
+
+
+def _say_which_engine(resolved: Resolved) -> None:
+    settings = resolved.settings
+    if settings.model.configured or settings.workflow not in ("auto", "search"):
+        return
+    if resolved.origin("model.name") == "flag":
+        raise UsageError(f"--model {settings.model.name} has no endpoint", hint=HOW_TO_CONFIGURE)
+    tell(NO_MODEL, HOW_TO_CONFIGURE, label="note")
+
+
+def _remember_models(listener: Any, models: dict[str, str]) -> Any:
+    from agentforge.core.events import ModelCallFinished, RunStarted
+
+    def follow(event: Any) -> None:
+        if isinstance(event, RunStarted):
+            models.update(event.models)
+        elif isinstance(event, ModelCallFinished):
+            models[event.agent] = event.model
+        listener(event)
+
+    return follow
+
+
+def _conclude(options: opt.FixOptions, result: RunResult, delivery: Any, models: Mapping[str, str]) -> int:
+    from agentforge.cli.summary import result_document, show_result
+    from agentforge.cli.view import error_console
+
+    failure: AgentForgeError | None = None
+    applied_to: str | None = None
+    try:
+        applied_to = delivery.deliver(result)
+    except AgentForgeError as error:
+        failure = error
+    on_screen = sys.stderr.isatty()
+    show_result(error_console(), result, applied_to=applied_to, show_diff=on_screen)
+    if result.outcome == "unverified" and (options.apply or options.branch):
+        tell("an unverified patch is not applied", f"look at {result.run_dir}/patch.diff", label="note")
+    if options.as_json:
+        document = result_document(result, models=models, applied_to=applied_to)
+        print_json(document | ({"delivery_error": failure.what} if failure else {}))
+    elif result.patch is not None and options.output is None and not (on_screen and sys.stdout.isatty()):
+        print_bytes(result.patch.diff)
+    return report_failure(failure) if failure else int(result.exit_code)
+
+
+def _error_document(error: AgentForgeError) -> dict[str, Any]:
+    return {
+        "outcome": "error",
+        "exit_code": int(error.exit_code),
+        "error": {"what": error.what, "hint": error.hint},
+    }

@@ -1,0 +1,247 @@
+"""Events and results in words. Everything here is plain text from others: neutralise before showing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from agentforge.core import events
+from agentforge.core.chat import Spend
+from agentforge.core.gate import GateDecision, GateReason, Verdict
+from agentforge.core.report import Cause, Outcome, TestReport
+
+SHOWN_IDS = 5
+"""How many names are listed before "and N more"."""
+
+
+class Line(NamedTuple):
+    """One line of progress: who speaks, what is said, and a rich style."""
+
+    who: str
+    text: str
+    style: str = ""
+    detail: bool = False
+    """Shown with --verbose only."""
+
+
+def describe(event: Any) -> list[Line]:
+    """What an event says to a person; nothing for tokens and the end, which the view shows itself."""
+    speak = _SPEAKERS.get(type(event))
+    return list(speak(event)) if speak else []
+
+
+def counts(report: TestReport) -> str:
+    """`12 passed, 1 failed`, and the cause where the run did not end well."""
+    tally = Counter(report.outcomes.values())
+    parts = [f"{tally[outcome]} {outcome.value}" for outcome in Outcome if tally[outcome]]
+    said = ", ".join(parts) or "no tests"
+    if report.cause is not Cause.OK:
+        said += f" ({report.cause.value.replace('_', ' ')}{_detail(report.cause_detail)})"
+    return said
+
+
+def money(spend: Spend) -> str:
+    """`$0.0123`, and what had no known price."""
+    if spend.calls == 0:
+        return "no model calls"
+    if spend.unpriced_calls >= spend.calls:
+        return "price unknown"
+    text = f"${spend.cost_usd:.4f}"
+    if spend.unpriced_calls:
+        text += f" and {plural(spend.unpriced_calls, 'call')} of unknown price"
+    return text
+
+
+def spent(spend: Spend) -> str:
+    """Cost, calls and tokens of a run so far."""
+    if spend.calls == 0:
+        return money(spend)
+    tokens = spend.prompt_tokens + spend.completion_tokens
+    return f"{money(spend)} · {plural(spend.calls, 'call')} · {tokens:,} tokens"
+
+
+def seconds(duration: float) -> str:
+    if duration < 60:
+        return f"{duration:.1f} s"
+    minutes, rest = divmod(round(duration), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def reason_text(reason: GateReason) -> str:
+    """One reason of the gate, with its test where there is one."""
+    said = reason.text or reason.kind.value.replace("_", " ")
+    return f"{reason.test_id}: {said}" if reason.test_id else said
+
+
+def verdict_text(decision: GateDecision) -> str:
+    flipped, kept = len(decision.fail_to_pass), len(decision.pass_to_pass)
+    if decision.verdict is Verdict.VERIFIED:
+        return f"verified: {plural(flipped, 'test')} went from failing to passing, {kept} still pass"
+    if decision.verdict is Verdict.UNVERIFIED:
+        return f"unverified: nothing broke ({kept} still pass), but nothing proves the bug is gone"
+    return "refused"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listed(names: Iterable[str], limit: int = SHOWN_IDS) -> str:
+    all_names = list(names)
+    more = len(all_names) - limit
+    return ", ".join(all_names[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
+# --- one speaker per kind of event ------------------------------------------------------------------------
+
+
+def _run_started(event: events.RunStarted) -> Iterator[Line]:
+    yield Line("run", f"{event.run_id}: {event.issue_title or 'issue without a title'}", "bold")
+    yield Line("run", f"{event.repository} at {event.base[:12]}, workflow {event.workflow}")
+    models = sorted(set(event.models.values()))
+    if models:
+        yield Line("run", f"{plural(len(models), 'model')}: {listed(models)}")
+
+
+def _node_started(event: events.NodeStarted) -> Iterator[Line]:
+    yield Line(event.node, f"starts (round {event.round})", "dim", detail=True)
+
+
+def _node_finished(event: events.NodeFinished) -> Iterator[Line]:
+    yield Line(event.node, f"done: {listed(event.writes) or 'nothing new'}", "dim", detail=True)
+
+
+def _call_started(event: events.ModelCallStarted) -> Iterator[Line]:
+    yield Line(event.agent, f"asks {event.model} (call {event.call})", "dim")
+
+
+def _call_finished(event: events.ModelCallFinished) -> Iterator[Line]:
+    tokens = event.usage.completion_tokens
+    length = "an unknown number of tokens" if tokens is None else plural(tokens, "token")
+    price = "price unknown" if event.cost_usd is None else f"${event.cost_usd:.4f}"
+    ended = "" if event.finish_reason == "stop" else f", ended by {event.finish_reason}"
+    yield Line(event.agent, f"answered: {length}, {price}{ended}", "dim")
+
+
+def _stream_reset(event: events.StreamReset) -> Iterator[Line]:
+    yield Line(event.agent, f"the answer broke off and starts over: {event.reason}", "yellow")
+
+
+def _retrieved(event: events.ContextRetrieved) -> Iterator[Line]:
+    places = listed(f"{path}:{start} {name}" for path, name, start, _ in event.symbols)
+    if places:
+        yield Line("memory", f"{plural(len(event.symbols), 'symbol')}: {places}")
+    if event.episodes:
+        yield Line("memory", f"{plural(len(event.episodes), 'similar episode')}: {listed(event.episodes)}")
+
+
+def _plan(event: events.PlanMade) -> Iterator[Line]:
+    label = "plain fallback plan" if event.plan.fallback else "plan"
+    yield Line("planner", f"{label}: {event.plan.explanation}")
+    for step in event.plan.steps:
+        where = f" [{listed(step.files)}]" if step.files else ""
+        yield Line("planner", f"  {step.id} {step.agent}: {step.description}{where}")
+
+
+def _proposed(event: events.PatchProposed) -> Iterator[Line]:
+    size = f"+{event.added} −{event.removed}"
+    what = (
+        f"candidate {event.candidate}: {size} in {listed(event.files)} ({event.edit_format or event.origin})"
+    )
+    yield Line(event.origin, what)
+
+
+def _refused(event: events.PatchRefused) -> Iterator[Line]:
+    text = f"answer not applicable as {event.edit_format} ({event.reason}): {event.text}"
+    yield Line(event.origin, text, "yellow")
+
+
+def _synthesized(event: events.TestsSynthesized) -> Iterator[Line]:
+    ids = [test for made in event.accepted for test in made.test_ids]
+    if ids:
+        yield Line("tester", f"{plural(len(ids), 'test')} seen to fail on the base: {listed(ids)}", "green")
+    for test, why in event.discarded:
+        yield Line("tester", f"discarded {test}: {why}", "yellow")
+
+
+def _tests_started(event: events.TestsStarted) -> Iterator[Line]:
+    targets = f", {plural(event.targets, 'target')}" if event.targets else ""
+    yield Line("tests", f"running on {event.subject} (scope {event.scope}{targets})", "dim")
+
+
+def _tests_finished(event: events.TestsFinished) -> Iterator[Line]:
+    report = event.report
+    style = "green" if report.cause is Cause.OK and not report.failed else "red"
+    yield Line("tests", f"{event.subject}: {counts(report)} in {seconds(report.duration_s)}", style)
+
+
+def _decided(event: events.GateDecided) -> Iterator[Line]:
+    decision = event.decision
+    yield Line("gate", f"{event.candidate} {verdict_text(decision)}", _VERDICT_STYLE[decision.verdict])
+    for reason in decision.reasons[:SHOWN_IDS]:
+        yield Line("gate", f"  {reason_text(reason)}")
+    if len(decision.reasons) > SHOWN_IDS:
+        yield Line("gate", f"  and {plural(len(decision.reasons) - SHOWN_IDS, 'more reason')}")
+
+
+def _deadlock(event: events.DeadlockDetected) -> Iterator[Line]:
+    yield Line("debugger", f"going in circles ({event.signature}); now: {event.strategy}", "yellow")
+
+
+def _critic(event: events.CriticDecided) -> Iterator[Line]:
+    veto = ", vetoes" if event.veto else ""
+    style = "green" if event.verdict == "pass" else "yellow"
+    yield Line("critic", f"{event.verdict}{veto}: {'; '.join(event.reasons) or 'no reason given'}", style)
+
+
+def _search(event: events.SearchProgress) -> Iterator[Line]:
+    yield Line("search", search_text(event), detail=bool(event.tried))
+
+
+def search_text(event: events.SearchProgress) -> str:
+    """`trying edits: 120 of 400, 2 plausible`."""
+    total = f" of {event.total:,}" if event.total else ""
+    tried = f": {event.tried:,}{total} tried, {event.plausible} plausible" if event.tried else ""
+    return f"{event.stage}{tried}{_detail(event.text)}"
+
+
+def _stored(event: events.EpisodeStored) -> Iterator[Line]:
+    yield Line("memory", f"remembered as episode {event.episode}", "dim")
+
+
+def _notice(event: events.Notice) -> Iterator[Line]:
+    style = {"info": "", "warning": "yellow", "error": "red"}[event.level]
+    label = "" if event.level == "info" else f"{event.level}: "
+    yield Line("note", f"{label}{event.text}", style)
+    if event.hint:
+        yield Line("note", f"  {event.hint}")
+
+
+def _detail(text: str) -> str:
+    return f": {text}" if text else ""
+
+
+_VERDICT_STYLE = {Verdict.VERIFIED: "bold green", Verdict.UNVERIFIED: "yellow", Verdict.REFUSED: "red"}
+
+_SPEAKERS: Mapping[type, Callable[[Any], Iterator[Line]]] = {
+    events.RunStarted: _run_started,
+    events.NodeStarted: _node_started,
+    events.NodeFinished: _node_finished,
+    events.ModelCallStarted: _call_started,
+    events.ModelCallFinished: _call_finished,
+    events.StreamReset: _stream_reset,
+    events.ContextRetrieved: _retrieved,
+    events.PlanMade: _plan,
+    events.PatchProposed: _proposed,
+    events.PatchRefused: _refused,
+    events.TestsSynthesized: _synthesized,
+    events.TestsStarted: _tests_started,
+    events.TestsFinished: _tests_finished,
+    events.GateDecided: _decided,
+    events.DeadlockDetected: _deadlock,
+    events.CriticDecided: _critic,
+    events.SearchProgress: _search,
+    events.EpisodeStored: _stored,
+    events.Notice: _notice,
+}
