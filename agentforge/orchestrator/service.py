@@ -17,15 +17,15 @@ from agentforge.core.chat import Spend
 from agentforge.core.errors import AgentForgeError, ConfigError, LimitReached
 from agentforge.core.events import Notice, RunFinished, RunStarted
 from agentforge.core.patch import Patch
-from agentforge.core.redact import Redactor
 from agentforge.core.state import RunState
 from agentforge.core.task import RepairTask
+from agentforge.models.factory import build_redactor
 from agentforge.orchestrator.clock import LiveClock, RecordingClock
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.eventlog import EventLog, Listener
 from agentforge.orchestrator.manifest import closing_manifest, opening_manifest
-from agentforge.orchestrator.ports import LivePorts, live_ports, model_names, secret_values
+from agentforge.orchestrator.ports import LivePorts, live_ports, model_names
 from agentforge.orchestrator.predicates import PREDICATES
 from agentforge.orchestrator.report import audit_record, markdown_report
 from agentforge.orchestrator.result import Ending, RunResult, ending_of_error, ending_of_state, interrupted
@@ -50,7 +50,9 @@ def choose_workflow(settings: Settings) -> Workflow:
     return workflow
 
 
-async def run_fix(task: RepairTask, settings: Settings, *, listener: Listener) -> RunResult:
+async def run_fix(
+    task: RepairTask, settings: Settings, *, listener: Listener, dry_run: bool = False
+) -> RunResult:
     """Repair, record, and say how it ended.
 
     Raises `AgentForgeError` only for what is wrong before a run exists (repository, configuration);
@@ -60,7 +62,7 @@ async def run_fix(task: RepairTask, settings: Settings, *, listener: Listener) -
     store = RunStore(settings.data_home)
     with scratch_folder(settings.data_home) as scratch:
         intake = await asyncio.to_thread(open_repository, task.repository, scratch)
-        task = task.model_copy(update={"subdirectory": intake.subdirectory, "tests_scope": settings.tests_scope})
+        task = _settled_task(task, settings, intake)
         writer = store.create(LiveClock().now())
         run = LiveRun(task, settings, workflow, intake, writer, listener)
         try:
@@ -70,6 +72,15 @@ async def run_fix(task: RepairTask, settings: Settings, *, listener: Listener) -
                 return await run.carry_out(workspace)
         finally:
             writer.close()
+
+
+def _settled_task(task: RepairTask, settings: Settings, intake: IntakeResult) -> RepairTask:
+    """The task as it is worked on and recorded: no secret that the issue may quote goes further."""
+    clean = build_redactor(settings).text
+    issue = task.issue.model_copy(update={"text": clean(task.issue.text), "title": clean(task.issue.title)})
+    return task.model_copy(
+        update={"issue": issue, "subdirectory": intake.subdirectory, "tests_scope": settings.tests_scope}
+    )
 
 
 class LiveRun:
@@ -88,7 +99,7 @@ class LiveRun:
         self.intake, self.writer = intake, writer
         self.started = time.monotonic()
         self.clock = RecordingClock()
-        self.redactor = Redactor(secret_values(settings))
+        self.redactor = build_redactor(settings)
         self.log = EventLog(self.clock, self.redactor, self._write, listener)
         self.state = opening_state(task, settings, workflow, intake.base_commit)
         self.manifest = opening_manifest(
@@ -106,16 +117,13 @@ class LiveRun:
         announce(self.log, self.manifest)
         ports: LivePorts | None = None
         try:
-            ports = await live_ports(self.settings, self.workflow, self.writer, self.log, self.redactor)
+            ports = live_ports(self.settings, self.workflow, self.writer, self.log, self.redactor)
             await self._run_engine(ports.context(workspace, self.clock, self.task, self.log))
             ending = ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
         except AgentForgeError as error:
             ending = self._ending_after(error)
         except asyncio.CancelledError:
             ending = interrupted()
-        finally:
-            if ports is not None:
-                await ports.close()
         return self._finish(ending, ports.spend() if ports is not None else Spend())
 
     async def _run_engine(self, context: RunContext) -> None:

@@ -84,9 +84,16 @@ def load_workflow(
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"workflow {name}: {place}: {first['msg']}") from None
+    return check_workflow(file, nodes, predicates)
+
+
+def check_workflow(
+    file: WorkflowFile, nodes: Mapping[str, tuple[str, ...]], predicates: Iterable[str]
+) -> Workflow:
+    """Check the graph. Raises `ConfigError` naming the first thing wrong with it."""
     problems = list(_problems(file, nodes, frozenset(predicates)))
     if problems:
-        raise ConfigError(f"workflow {name}: {problems[0]}")
+        raise ConfigError(f"workflow {file.name}: {problems[0]}")
     grouped: dict[str, tuple[Edge, ...]] = {}
     for edge in file.edges:
         grouped[edge.source] = (*grouped.get(edge.source, ()), edge)

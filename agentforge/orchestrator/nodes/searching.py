@@ -1,0 +1,43 @@
+"""The node that repairs by search, without a model."""
+
+from __future__ import annotations
+
+from agentforge.core.state import Edit, RunState
+from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.engine import Delta
+from agentforge.search.engine import RankedEdit, SearchEngine
+
+MAX_PLAUSIBLE = 6
+"""How many plausible edits are handed to the gate, best first."""
+
+
+async def search_edits(state: RunState, context: RunContext) -> Delta:
+    """Plausible edits, best first; the gate judges them afresh one after the other."""
+    if not state.targets:
+        context.notice(
+            "no test shows the bug, so there is nothing to search for",
+            hint="add an example with its expected result to the issue, or name a failing test with --test-id",
+            warning=True,
+        )
+        return {"found": ()}
+    assert state.environment is not None
+    engine = SearchEngine(context.sandbox, context.settings.search, context.emit, context.clock)
+    outcome = await engine.repair(
+        state.environment,
+        context.workspace.tree,
+        state.task.issue,
+        state.targets,
+        state.generated,
+        state.baseline,
+        context.deadline,
+    )
+    for reason in outcome.reasons:
+        context.notice(f"search: {reason}")
+    context.notice(f"search: {outcome.tried} candidates tried, {len(outcome.plausible)} plausible")
+    return {
+        "found": tuple(_edit(number, edit) for number, edit in enumerate(outcome.plausible[:MAX_PLAUSIBLE]))
+    }
+
+
+def _edit(number: int, ranked: RankedEdit) -> Edit:
+    return Edit(round=number, origin="search", edit_format=ranked.edit.operator, changes=dict(ranked.changes))

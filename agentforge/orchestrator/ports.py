@@ -1,0 +1,97 @@
+"""The live ports of one run, each wrapped so that what it answers is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentforge.config.settings import Settings
+from agentforge.core.chat import Spend
+from agentforge.core.events import Notice
+from agentforge.core.ports import Clock, Model, Retriever, Sandbox, Workspace
+from agentforge.core.redact import Redactor
+from agentforge.core.task import RepairTask
+from agentforge.memory.retriever import MemoryRetriever
+from agentforge.models.factory import build_ledger, build_model, model_for
+from agentforge.models.ledger import Ledger
+from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.eventlog import EventLog, ModelEvents
+from agentforge.orchestrator.record import RecordingRetriever, RecordingSandbox, Tape
+from agentforge.orchestrator.store import RunWriter
+from agentforge.orchestrator.workflow import Workflow
+from agentforge.sandbox.docker_sandbox import DockerSandbox
+
+AGENTS = ("planner", "coder", "tester", "debugger", "critic")
+
+
+@dataclass(frozen=True)
+class LivePorts:
+    """Model, sandbox and memory of one run."""
+
+    settings: Settings
+    workflow: str
+    sandbox: Sandbox
+    retriever: Retriever | None
+    model: Model | None
+    ledger: Ledger
+
+    def context(self, workspace: Workspace, clock: Clock, task: RepairTask, log: EventLog) -> RunContext:
+        return RunContext(
+            settings=self.settings,
+            sandbox=self.sandbox,
+            workspace=workspace,
+            retriever=self.retriever,
+            clock=clock,
+            on_event=log.emit,
+            model=self.model,
+            repository=task.repository.source,
+            workflow=self.workflow,
+        )
+
+    def spend(self) -> Spend:
+        return self.ledger.spend
+
+
+def live_ports(
+    settings: Settings, workflow: Workflow, writer: RunWriter, log: EventLog, redactor: Redactor
+) -> LivePorts:
+    """Connect everything. Raises `UsageError` for an unknown price under a cost limit."""
+    tape = Tape(writer.directory / "reports")
+    ledger = build_ledger(settings)
+    model = None
+    if workflow.file.needs_model:
+        listener = ModelEvents(log.emit)
+        model = build_model(settings, ledger, record=writer.directory / "calls.jsonl", listener=listener)
+    sandbox = DockerSandbox(settings.sandbox, writer.run_id, writer.directory / "reports")
+    retriever = live_retriever(settings, tape, log, redactor)
+    return LivePorts(settings, workflow.name, RecordingSandbox(sandbox, tape), retriever, model, ledger)
+
+
+def live_retriever(settings: Settings, tape: Tape, log: EventLog, redactor: Redactor) -> Retriever | None:
+    if not settings.memory.enabled:
+        return None
+    warnings = Warnings(log)
+    live = MemoryRetriever(settings.memory, settings.data_home, warnings.warn, redactor=redactor)
+    return RecordingRetriever(live, tape, warnings.drain)
+
+
+class Warnings:
+    """Collects what memory warns of (from threads) until the event loop can report it."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._texts: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self._texts.append(text)
+
+    def drain(self) -> tuple[str, ...]:
+        """What was warned of since the last time; each is an event of the run."""
+        texts, self._texts = tuple(self._texts), []
+        for text in texts:
+            self._log.emit(Notice(level="warning", text=text))
+        return texts
+
+
+def model_names(settings: Settings, workflow: Workflow) -> dict[str, str]:
+    """Which model each agent uses; empty where the workflow needs none."""
+    return {agent: model_for(settings, agent) for agent in AGENTS} if workflow.file.needs_model else {}

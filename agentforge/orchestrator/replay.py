@@ -1,0 +1,181 @@
+"""A recorded run once more, from its record alone: no model, no sandbox, no repository."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentforge.config.settings import Settings
+from agentforge.core.errors import AgentForgeError, RecordError
+from agentforge.core.events import Notice
+from agentforge.core.state import RunState
+from agentforge.core.task import RepairTask
+from agentforge.core.tree import Tree
+from agentforge.models.factory import build_ledger, build_model, build_redactor
+from agentforge.orchestrator.clock import ReplayClock
+from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.engine import execute
+from agentforge.orchestrator.eventlog import EventLog, Listener, ModelEvents
+from agentforge.orchestrator.predicates import PREDICATES
+from agentforge.orchestrator.record import ReplayRetriever, ReplaySandbox, TapePlayer
+from agentforge.orchestrator.result import Ending, RunResult, ending_of_error, ending_of_state
+from agentforge.orchestrator.service import (
+    announce,
+    finished_event,
+    notice_of,
+    opening_state,
+    result_patch,
+    scratch_folder,
+)
+from agentforge.orchestrator.store import RunRecord, RunStore, whole_lines
+from agentforge.orchestrator.wiring import NODES, WRITES
+from agentforge.orchestrator.workflow import Workflow, WorkflowFile, check_workflow
+from agentforge.repo.workspace import GitWorkspace
+
+_MASK = "**********"
+
+
+async def replay_run(reference: str, settings: Settings, listener: Listener) -> RunResult:
+    """Replay a finished run. `replay_matches` says whether the events are the same, byte for byte.
+
+    Raises `RecordError` where the record is missing, damaged, unfinished or of another version.
+    """
+    store = RunStore(settings.data_home)
+    record = store.open(reference)
+    manifest = record.manifest
+    if manifest.get("outcome") is None:
+        raise RecordError(f"run {record.run_id} never ended and cannot be replayed")
+    tree = await asyncio.to_thread(_base_tree, store, manifest)
+    with scratch_folder(settings.data_home) as scratch:
+        workspace = await GitWorkspace.create(tree, scratch)
+        with workspace:
+            return await Replay(record, manifest, listener).carry_out(workspace, scratch)
+
+
+class Replay:
+    """One replay; its events go to the listener and are compared with the recorded ones."""
+
+    def __init__(self, record: RunRecord, manifest: dict[str, Any], listener: Listener) -> None:
+        self.record, self.manifest = record, manifest
+        try:
+            self.task = RepairTask.model_validate(manifest["task"])
+            self.settings = Settings.model_validate(_without_masks(manifest["settings"]))
+            graph = WorkflowFile.model_validate(manifest["workflow"]["graph"])
+            clock = manifest["clock"]
+            self.clock = ReplayClock(clock["now"], clock["monotonic"])
+        except (ValidationError, KeyError, TypeError) as error:
+            raise RecordError(f"run {record.run_id}: run.json cannot be replayed: {error!r:.200}") from None
+        self.workflow: Workflow = check_workflow(graph, WRITES, PREDICATES)
+        self.lines: list[bytes] = []
+        self.log = EventLog(self.clock, build_redactor(self.settings), self._keep_line, listener)
+        self.state = opening_state(self.task, self.settings, self.workflow, manifest["base"]["commit"])
+
+    async def carry_out(self, workspace: GitWorkspace, scratch: Path) -> RunResult:
+        started = time.monotonic()
+        difference = ""
+        ending: Ending | None = None
+        try:
+            announce(self.log, self.manifest)
+            context = self._context(workspace, scratch)
+            try:
+                await execute(self.workflow, self.state, NODES, PREDICATES, context, self._keep_state)
+                ending = ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
+            except RecordError:
+                raise
+            except AgentForgeError as error:
+                ending = self._ending_after(error)
+            self.log.emit(finished_event(ending, self.ledger.spend))
+        except RecordError as error:
+            difference = str(error)
+        return self._result(ending, difference or self._first_difference(), time.monotonic() - started)
+
+    def _context(self, workspace: GitWorkspace, scratch: Path) -> RunContext:
+        player = TapePlayer(self.record.directory / "reports")
+        self.ledger = build_ledger(self.settings.model_copy(update={"limits": type(self.settings.limits)()}))
+        model = None
+        if self.workflow.file.needs_model:
+            calls = self.record.directory / "calls.jsonl"
+            calls = calls if calls.exists() else scratch / "no-calls.jsonl"
+            calls.touch()
+            model = build_model(
+                self.settings,
+                self.ledger,
+                record=scratch / "calls.jsonl",
+                listener=ModelEvents(self.log.emit),
+                replay=calls,
+            )
+        memory = self.settings.memory.enabled
+        return RunContext(
+            settings=self.settings,
+            sandbox=ReplaySandbox(player),
+            workspace=workspace,
+            retriever=ReplayRetriever(player, self._warn) if memory else None,
+            clock=self.clock,
+            on_event=self.log.emit,
+            model=model,
+            repository=self.task.repository.source,
+            workflow=self.workflow.name,
+        )
+
+    def _ending_after(self, error: AgentForgeError) -> Ending:
+        if self.state.verified:
+            self.log.emit(notice_of(error))
+            return ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
+        return ending_of_error(error)
+
+    def _first_difference(self) -> str:
+        recorded = whole_lines(self.record.directory / "events.jsonl")
+        for number, (was, now) in enumerate(zip_longest(recorded, self.lines), 1):
+            if was != now:
+                return f"event {number} was {_shown(was)}, now {_shown(now)}"
+        return ""
+
+    def _result(self, ending: Ending | None, difference: str, duration_s: float) -> RunResult:
+        best = self.state.best
+        return RunResult(
+            run_id=self.record.run_id,
+            run_dir=self.record.directory,
+            outcome=ending.outcome if ending else "environment",
+            exit_code=int(ending.exit_code) if ending else 3,
+            summary=ending.summary if ending else difference,
+            workflow=self.workflow.name,
+            base_commit=self.manifest["base"]["commit"],
+            patch=result_patch(self.state, ending) if ending else None,
+            decision=best.decision if best else None,
+            baseline=best.baseline if best else None,
+            report=best.report if best else None,
+            duration_s=duration_s,
+            replay_matches=not difference,
+            difference=difference,
+        )
+
+    def _keep_line(self, line: bytes, last: bool) -> None:
+        self.lines.append(line)
+
+    def _keep_state(self, state: RunState) -> None:
+        self.state = state
+
+    def _warn(self, text: str) -> None:
+        self.log.emit(Notice(level="warning", text=text))
+
+
+def _base_tree(store: RunStore, manifest: dict[str, Any]) -> Tree:
+    base = manifest.get("base") or {}
+    tree = store.load_tree(str(base.get("tree", "")))
+    return Tree(tree.files, frozenset(base.get("submodules", ())))
+
+
+def _without_masks(value: Any) -> Any:
+    """The settings of a manifest with masked secrets as absent ones."""
+    if isinstance(value, dict):
+        return {key: None if entry == _MASK else _without_masks(entry) for key, entry in value.items()}
+    return value
+
+
+def _shown(line: bytes | None) -> str:
+    return "missing" if line is None else line.decode("utf-8", "replace")[:160]
