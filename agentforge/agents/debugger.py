@@ -9,7 +9,7 @@ from typing import ClassVar
 from agentforge.agents.base import Agent
 from agentforge.agents.coder import EditContext
 from agentforge.agents.context import Place, choose_focus, step_places, symbol_places
-from agentforge.agents.deadlock import NO_DEADLOCK, Decision, Strategy
+from agentforge.agents.deadlock import NO_DEADLOCK, Decision, Strategy, edit_places
 from agentforge.agents.edit_prompt import EditPrompt
 from agentforge.agents.failures import describe_failures, failing_places
 from agentforge.agents.ladder import EditResult, OnRefused, Refusal, Sampling, descend
@@ -57,7 +57,7 @@ class Debugger(Agent):
         `decision` (see `deadlock.next_strategy`) changes what is shown and asked; the temperature is
         raised by HIGHER_TEMPERATURE only. `attempt` (the round, from 1) shifts the seed.
         """
-        prompt = debugger_prompt(step, context, failing, decision)
+        prompt = debugger_prompt(step, context, failing, base, decision)
         temperature = None
         if decision.strategy is Strategy.HIGHER_TEMPERATURE:
             temperature = max(RAISED_TEMPERATURE, self.temperature or 0.0)
@@ -93,13 +93,17 @@ def _from_base(
     return replace(result, changes=None, refusals=(*result.refusals, refusal), test_files=())
 
 
-def debugger_prompt(step: Step, context: EditContext, failing: Failing, decision: Decision) -> EditPrompt:
+def debugger_prompt(
+    step: Step, context: EditContext, failing: Failing, base: Tree, decision: Decision
+) -> EditPrompt:
     """What the debugger sees: failing calls first, the candidate's code, what was tried.
 
-    A deadlock widens the context from the first time on, and names the failed places from the second.
+    What the candidate edited is the focus at first. A deadlock turns to the frames of the failure and
+    widens the context from the first time on, and names the failed places from the second.
     """
     symbols = context.retrieved.symbols
     frames = failing_places(failing.report, failing.wanted)
+    edited = tuple(_place(name) for name in edit_places(base, failing.tree))
     elsewhere = symbol_places(item for item in symbols if item.path not in step.files)
     leave = decision.strategy in (Strategy.OTHER_PLACE, Strategy.HIGHER_TEMPERATURE)
     failed = decision.failed_places if leave else ()
@@ -108,7 +112,7 @@ def debugger_prompt(step: Step, context: EditContext, failing: Failing, decision
         step,
         symbols,
         context.issue.text,
-        first=frames if decision.deadlock else (),
+        first=(*frames, *edited) if decision.deadlock else (*edited, *frames),
         avoid=frozenset(failed),
     )
     tests = tuple(Place(path) for path in _test_files(failing.wanted)) if decision.deadlock else ()
@@ -116,13 +120,18 @@ def debugger_prompt(step: Step, context: EditContext, failing: Failing, decision
         issue=context.issue.text,
         description=step.description,
         tree=failing.tree,
-        places=(*step_places(step, symbols), *frames, *elsewhere, *tests),
+        places=(*edited, *step_places(step, symbols), *frames, *elsewhere, *tests),
         focus=focus,
         failures=describe_failures(failing.report, failing.wanted),
         diff=failing.diff,
         failed_places=failed,
         wide=decision.deadlock,
     )
+
+
+def _place(name: str) -> Place:
+    path, _, symbol = name.partition("::")
+    return Place(path.partition(":")[0], symbol)
 
 
 def _test_files(tests: tuple[str, ...]) -> list[str]:

@@ -112,8 +112,8 @@ def _unfenced_module(text: str) -> str | None:
 
 
 def _may_end(lines: list[str], number: int) -> bool:
-    """Whether code may end before line `number`: at the end of the text or at a blank or prose line."""
-    return number == len(lines) or not lines[number].startswith((" ", "\t"))
+    """Whether code may end before line `number`: behind text, and not inside an indented block."""
+    return bool(lines[number - 1].strip()) and not "".join(lines[number : number + 1]).startswith((" ", "\t"))
 
 
 def _is_prose(tree: ast.Module) -> bool:

@@ -35,6 +35,7 @@ def prompt_names() -> tuple[str, ...]:
 
 def data(text: str, info: str = "") -> str:
     """`text` in a fence that it cannot close: one backtick more than its longest run (at least three)."""
+    text = str(text)  # an undefined variable says so here
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     mark = "`" * max(3, longest + 1)
     body = text if text.endswith("\n") or not text else f"{text}\n"
