@@ -79,21 +79,24 @@ def repair(values: dict[str, Any]) -> int:
 
 def _repair(options: opt.FixOptions) -> int:
     from agentforge.cli.delivery import Delivery
-    from agentforge.cli.interrupt import run_interruptible
-    from agentforge.cli.view import watching
 
     resolved = resolve_settings(options.config, options.overrides)
-    settings = resolved.settings
     _say_which_engine(resolved)
-    task = build_task(options, settings)
+    task = build_task(options, resolved.settings)
     delivery = Delivery.of(options, task.issue.title)
-    from agentforge.orchestrator.service import run_fix  # heavy: only once the input is known to be good
-
     models: dict[str, str] = {}
+    result = _run(options, task, resolved.settings, models)
+    return _conclude(options, result, delivery, models)
+
+
+def _run(options: opt.FixOptions, task: RepairTask, settings: Settings, models: dict[str, str]) -> RunResult:
+    from agentforge.cli.interrupt import run_interruptible
+    from agentforge.cli.view import watching
+    from agentforge.orchestrator.service import run_fix
+
     with watching(stream=options.stream, verbose=options.verbose) as listener:
         following = _remember_models(listener, models)
-        result = run_interruptible(run_fix(task, settings, listener=following, dry_run=options.dry_run))
-    return _conclude(options, result, delivery, models)
+        return run_interruptible(run_fix(task, settings, listener=following, dry_run=options.dry_run))
 
 
 def build_task(options: opt.FixOptions, settings: Settings) -> RepairTask:

@@ -206,6 +206,12 @@ def search_text(event: events.SearchProgress) -> str:
     return f"{event.stage}{tried}{_detail(event.text)}"
 
 
+def _explained(event: events.Explained) -> Iterator[Line]:
+    for text in event.text.splitlines():
+        if text.strip():
+            yield Line("explain", text)
+
+
 def _stored(event: events.EpisodeStored) -> Iterator[Line]:
     yield Line("memory", f"remembered as episode {event.episode}", "dim")
 
@@ -242,6 +248,7 @@ _SPEAKERS: Mapping[type, Callable[[Any], Iterator[Line]]] = {
     events.DeadlockDetected: _deadlock,
     events.CriticDecided: _critic,
     events.SearchProgress: _search,
+    events.Explained: _explained,
     events.EpisodeStored: _stored,
     events.Notice: _notice,
 }
