@@ -108,7 +108,9 @@ def test_a_damaged_tree_is_noticed(tmp_path: Path) -> None:
     tree = Tree({"a.py": TreeFile(b"a = 1\n")})
     store.keep_tree(tree)
     assert store.load_tree(tree.digest).files == tree.files
-    (tmp_path / "trees" / f"{tree.digest}.tar.gz").write_bytes(pack_tree(Tree({"a.py": TreeFile(b"a = 2\n")})))
+    (tmp_path / "trees" / f"{tree.digest}.tar.gz").write_bytes(
+        pack_tree(Tree({"a.py": TreeFile(b"a = 2\n")}))
+    )
     with pytest.raises(RecordError, match="damaged"):
         store.load_tree(tree.digest)
 

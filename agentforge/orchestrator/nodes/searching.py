@@ -16,7 +16,7 @@ async def search_edits(state: RunState, context: RunContext) -> Delta:
     if not state.targets:
         context.notice(
             "no test shows the bug, so there is nothing to search for",
-            hint="add an example with its expected result to the issue, or name a failing test with --test-id",
+            hint="add an example and its expected result to the issue, or name a failing test (--test-id)",
             warning=True,
         )
         return {"found": ()}
