@@ -1,0 +1,196 @@
+"""Jobs for the part that runs inside the sandbox: observe the tests, screen candidates in batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from agentforge.core.ports import Environment, Job, JobResult, Sandbox
+from agentforge.core.report import Outcome
+from agentforge.core.tree import Tree
+from agentforge.search.source import Edit, Source, hot_source
+
+PACKAGE = "agentforge_search_inside"
+STARTUP_S = 20.0
+"""Seconds of a job beyond its own budget: import of pytest, collection, the last child."""
+CHILD_MEMORY_MB = 320
+OBSERVED_TEST_CPU_S = 1.5
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one test did on the base, and the lines it ran: path -> line numbers."""
+
+    test: str
+    outcome: str
+    cpu_s: float = 0.0
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    exception: str = ""
+    message: str = ""
+    frames: tuple[tuple[str, int, str], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome == Outcome.PASSED
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome in ("failed", "timeout", "crash")
+
+
+@dataclass(frozen=True)
+class Observed:
+    """`imported` are the functions, by path and first line, that ran while tests were collected."""
+
+    observations: tuple[Observation, ...]
+    collected: tuple[str, ...]
+    imported: frozenset[tuple[str, int]]
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the tests ended for one candidate: plausible, failed, broke, timeout, crash, syntax, not_loaded."""
+
+    edit: Edit
+    verdict: str
+    passed: int = 0
+    test: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which tests judge a candidate, and how long it may take. Times in seconds."""
+
+    files: tuple[str, ...]
+    targets: tuple[str, ...]
+    neighbours: tuple[str, ...]
+    cpu_s: float
+    grace_s: float = 4.0
+    """How long a batch goes on after its first plausible candidate."""
+    cold: frozenset[tuple[str, int]] = frozenset()
+
+
+def shipped() -> dict[str, bytes]:
+    """The files of the inside part, as job files."""
+    folder = resources.files("agentforge.search") / "inside"
+    return {f"{PACKAGE}/{f.name}": f.read_bytes() for f in folder.iterdir() if f.name.endswith(".py")}
+
+
+def make_job(environment: Environment, spec: Mapping[str, Any], budget_s: float) -> Job:
+    python = environment.test_command[0] if environment.test_command else "python"
+    if "python" not in python:
+        python = "python"
+    common = {"out": "/job/out/search.jsonl", "workdir": environment.workdir, "memory_mb": CHILD_MEMORY_MB}
+    text = json.dumps({**common, "budget_s": budget_s, **spec})
+    return Job(
+        argv=(python, "-m", PACKAGE, "/job/search.json"),
+        files={**shipped(), "search.json": text.encode()},
+        results=("search.jsonl",),
+        timeout_s=budget_s + STARTUP_S,
+        env={"PYTHONPATH": "/job", "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def lines_of(result: JobResult) -> Iterator[dict[str, Any]]:
+    """The complete records; a torn last line is dropped."""
+    for line in result.files.get("search.jsonl", b"").split(b"\n")[:-1]:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            yield record
+
+
+async def observe(
+    sandbox: Sandbox,
+    environment: Environment,
+    tree: Tree,
+    *,
+    files: Sequence[str],
+    targets: Sequence[str],
+    budget_s: float,
+) -> Observed:
+    """Run every test of `files` alone, twice: for its outcome, and for the lines it runs."""
+    spec = {
+        "mode": "observe",
+        "files": list(files),
+        "targets": list(targets),
+        "test_cpu_s": OBSERVED_TEST_CPU_S,
+    }
+    job = make_job(environment, {**spec, "restarts": 0, "candidates": []}, budget_s)
+    result = await sandbox.run_job(environment, tree, job)
+    records = list(lines_of(result))
+    nothing: dict[str, Any] = {"tests": [], "imported": []}
+    head = next((r for r in records if "tests" in r), nothing)
+    return Observed(
+        observations=tuple(observation(r) for r in records if "test" in r),
+        collected=tuple(head["tests"]),
+        imported=frozenset((path, line) for path, line in head["imported"]),
+        output=result.output,
+    )
+
+
+def observation(record: Mapping[str, Any]) -> Observation:
+    lines = record.get("lines", {})
+    return Observation(
+        test=record["test"],
+        outcome=record["v"],
+        cpu_s=record.get("cpu_s", 0.0),
+        lines={path: tuple(numbers) for path, numbers in lines.items()},
+        exception=record.get("exception", ""),
+        message=record.get("message", ""),
+        frames=tuple((path, line, name) for path, line, name in record.get("frames", ())),
+    )
+
+
+async def screen(
+    sandbox: Sandbox,
+    environment: Environment,
+    tree: Tree,
+    sources: Mapping[str, Source],
+    edits: Sequence[Edit],
+    plan: Plan,
+    budget_s: float,
+) -> list[Verdict]:
+    """Judge `edits` in order until the budget is spent; those without a verdict are not in the answer."""
+    hot, cold = split(sources, edits, plan.cold)
+    spec = {
+        "mode": "screen",
+        "files": list(plan.files),
+        "targets": list(plan.targets),
+        "neighbours": list(plan.neighbours),
+        "cpu_s": plan.cpu_s,
+        "wall_s": 4 * plan.cpu_s + 0.5,
+        "cold_cpu_s": plan.cpu_s + 5,
+        "cold_wall_s": 4 * plan.cpu_s + 15,
+        "restarts": 5,
+        "grace_s": plan.grace_s,
+        "candidates": hot,
+        "cold": cold,
+    }
+    result = await sandbox.run_job(environment, tree, make_job(environment, spec, budget_s))
+    records = {r["id"]: r for r in lines_of(result) if "id" in r}
+    found = [(edit, records[i]) for i, edit in enumerate(edits) if i in records]
+    return [Verdict(edit, str(r["v"]), int(r.get("n", 0)), str(r.get("test", ""))) for edit, r in found]
+
+
+def split(
+    sources: Mapping[str, Source], edits: Iterable[Edit], imported: frozenset[tuple[str, int]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Candidates to patch into live functions, and those that need a fresh import."""
+    hot: list[dict[str, Any]] = []
+    cold: list[dict[str, Any]] = []
+    for number, edit in enumerate(edits):
+        place = hot_source(sources[edit.path], edit)
+        if place is None or (edit.path, place[1]) in imported:
+            span = {"start": edit.start, "end": edit.end, "new": edit.new.decode()}
+            cold.append({"id": number, "path": edit.path, **span})
+        else:
+            name, line, text = place
+            hot.append({"id": number, "path": edit.path, "function": name, "line": line, "source": text})
+    return hot, cold

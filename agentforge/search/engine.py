@@ -1,0 +1,308 @@
+"""The repair engine that needs no model: observe, localize, propose edits, screen, rank; anytime."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentforge.config.settings import SearchSettings
+from agentforge.core.events import SearchProgress
+from agentforge.core.patch import GeneratedTest
+from agentforge.core.ports import Clock, Environment, Sandbox
+from agentforge.core.report import TestReport
+from agentforge.core.task import Issue
+from agentforge.core.tree import Changes, Tree, TreeFile
+from agentforge.search.batch import Observation, Observed, Plan, Verdict, observe, screen
+from agentforge.search.localize import SuspiciousLine, is_test_path, localize
+from agentforge.search.operators import edits_of
+from agentforge.search.rank import naturalness
+from agentforge.search.related import related_tests
+from agentforge.search.source import Edit, Source, fingerprint
+
+OBSERVE_SHARE = 0.15
+OBSERVE_MIN_S = 12.0
+BATCH_BUDGET_S = 25.0
+MAX_BATCH = 1500
+MAX_NEIGHBOURS = 80
+NEIGHBOUR_CPU_S = 0.5
+LINE_TIERS = (8, 20, 60, 200)
+
+
+@dataclass(frozen=True)
+class RankedEdit:
+    """A plausible candidate: all targets pass and no observed neighbour breaks. Higher score, better."""
+
+    edit: Edit
+    changes: Changes
+    score: float
+    text: str
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """`plausible` best first; `tried` candidates were executed; `reasons` say in words what limited it."""
+
+    plausible: tuple[RankedEdit, ...] = ()
+    tried: int = 0
+    localization: tuple[SuspiciousLine, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    reasons: tuple[str, ...] = ()
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the base showed: the tests' behaviour and the lines to suspect."""
+
+    tree: Tree
+    observed: Observed
+    targets: tuple[str, ...]
+    files: tuple[str, ...]
+    lines: tuple[SuspiciousLine, ...]
+    sources: Mapping[str, Source]
+    reasons: tuple[str, ...] = ()
+
+
+class SearchEngine:
+    """One repair by search. `emit` hears of progress; `clock` measures the deadline.
+
+    Cancelled in mid-search, the engine still holds what it has found: see `outcome`.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        settings: SearchSettings,
+        emit: Callable[[SearchProgress], None],
+        clock: Clock,
+    ) -> None:
+        self.sandbox, self.settings, self.emit, self.clock = sandbox, settings, emit, clock
+        self.diagnosis: Diagnosis | None = None
+        self.verdicts: list[Verdict] = []
+        self.reasons: list[str] = []
+
+    async def repair(
+        self,
+        environment: Environment,
+        tree: Tree,
+        issue: Issue,
+        targets: Sequence[str],
+        generated: Sequence[GeneratedTest] = (),
+        baseline: TestReport | None = None,
+        deadline: float | None = None,
+    ) -> SearchOutcome:
+        """Search until a plausible candidate, `deadline` (of `clock.monotonic`) or the candidates' end."""
+        end = deadline if deadline is not None else self.clock.monotonic() + self.settings.time_limit_s
+        diagnosis = await self.diagnose(environment, tree, issue, targets, generated, baseline, end)
+        self.reasons.extend(diagnosis.reasons)
+        if diagnosis.lines:
+            await self._search(environment, diagnosis, end)
+        return self.outcome()
+
+    async def diagnose(
+        self,
+        environment: Environment,
+        tree: Tree,
+        issue: Issue,
+        targets: Sequence[str],
+        generated: Sequence[GeneratedTest] = (),
+        baseline: TestReport | None = None,
+        deadline: float | None = None,
+    ) -> Diagnosis:
+        """Observe the tests on the base and localize; what `agentforge localize` prints."""
+        whole = tree.with_changes({test.path: TreeFile(test.code) for test in generated})
+        wanted = tuple(dict.fromkeys([*targets, *(t for g in generated for t in g.test_ids)]))
+        if not wanted:
+            return self._nothing(whole, "no failing test to aim at")
+        files = related_tests(whole, wanted)
+        self.emit(SearchProgress(stage="observe", text=f"{len(files)} test files"))
+        budget = self._observe_budget(deadline)
+        observed = await observe(
+            self.sandbox, environment, whole, files=files, targets=wanted, budget_s=budget
+        )
+        return self._localize(whole, issue, observed, wanted, files, baseline)
+
+    def _nothing(self, tree: Tree, reason: str) -> Diagnosis:
+        self.diagnosis = Diagnosis(tree, Observed((), (), frozenset()), (), (), (), {}, (reason,))
+        return self.diagnosis
+
+    def _observe_budget(self, deadline: float | None) -> float:
+        left = self.settings.time_limit_s if deadline is None else deadline - self.clock.monotonic()
+        return max(1.0, min(left, max(OBSERVE_MIN_S, left * OBSERVE_SHARE)))
+
+    def _localize(
+        self,
+        tree: Tree,
+        issue: Issue,
+        observed: Observed,
+        wanted: tuple[str, ...],
+        files: tuple[str, ...],
+        baseline: TestReport | None,
+    ) -> Diagnosis:
+        targets = tuple(o.test for o in observed.observations if matches(o.test, wanted) and o.failed)
+        reasons = []
+        if not observed.observations:
+            reasons.append(f"no test could be observed: {observed.output[-400:]}")
+        elif not targets:
+            reasons.append("the target tests do not fail when run alone")
+        paths = {p for o in observed.observations if o.test in targets for p in o.lines}
+        sources = load(tree, [p for p in sorted(paths) if not is_test_path(p)], reasons)
+        text = f"{issue.title}\n{issue.text}"
+        lines = localize(observed.observations, targets, sources, text) if targets else []
+        if targets and not lines:
+            reasons.append("the failing tests run no line of the repository's own code")
+        found = tuple(lines)
+        self.diagnosis = Diagnosis(tree, observed, targets, files, found, sources, tuple(reasons))
+        top = ", ".join(f"{line.path}:{line.line}" for line in found[:3])
+        self.emit(SearchProgress(stage="localize", text=top or "; ".join(reasons)))
+        return self.diagnosis
+
+    async def _search(self, environment: Environment, diagnosis: Diagnosis, end: float) -> None:
+        plan = make_plan(diagnosis)
+        stream = candidates(diagnosis, self.settings.max_lines)
+        size = self.settings.batch_size
+        while len(self.verdicts) < self.settings.max_candidates:
+            left = end - self.clock.monotonic()
+            if left <= 1:
+                self.reasons.append("the time limit was reached")
+                return
+            batch = await asyncio.to_thread(take, stream, size)
+            if not batch:
+                self.reasons.append("every candidate was tried")
+                return
+            await self._screen_all(environment, diagnosis, batch, plan, end)
+            if self._plausible():
+                return
+            size = min(size * 3, MAX_BATCH)
+        self.reasons.append(f"the limit of {self.settings.max_candidates} candidates was reached")
+
+    async def _screen_all(
+        self, environment: Environment, diagnosis: Diagnosis, batch: list[Edit], plan: Plan, end: float
+    ) -> None:
+        """Screen `batch`, going on with the rest where a job ran out of its budget."""
+        while batch:
+            budget = min(BATCH_BUDGET_S, end - self.clock.monotonic())
+            if budget <= 0.5:
+                return
+            verdicts = await screen(
+                self.sandbox, environment, diagnosis.tree, diagnosis.sources, batch, plan, budget
+            )
+            self.verdicts.extend(verdicts)
+            self._report()
+            done = {id(v.edit) for v in verdicts}
+            batch = [edit for edit in batch if id(edit) not in done]
+            if self._plausible():
+                return
+            if not verdicts:
+                self.reasons.append("a batch of candidates gave no verdict")
+                return
+
+    def _report(self) -> None:
+        found = self._plausible()
+        self.emit(SearchProgress(stage="screen", tried=len(self.verdicts), plausible=len(found)))
+
+    def _plausible(self) -> list[Verdict]:
+        return [v for v in self.verdicts if v.verdict == "plausible"]
+
+    def outcome(self) -> SearchOutcome:
+        """The best so far, at any time."""
+        diagnosis = self.diagnosis
+        if diagnosis is None:
+            return SearchOutcome(reasons=tuple(self.reasons))
+        scores = {(line.path, line.line): line.score for line in diagnosis.lines}
+        ranked = [self._ranked(diagnosis, v.edit, scores) for v in self._plausible()]
+        counts: dict[str, int] = {}
+        for verdict in self.verdicts:
+            counts[verdict.verdict] = counts.get(verdict.verdict, 0) + 1
+        return SearchOutcome(
+            plausible=tuple(sorted(ranked, key=lambda r: (-r.score, r.edit.path, r.edit.start, r.edit.new))),
+            tried=len(self.verdicts),
+            localization=diagnosis.lines,
+            observations=diagnosis.observed.observations,
+            reasons=tuple(self.reasons),
+            verdicts=counts,
+        )
+
+    def _ranked(
+        self, diagnosis: Diagnosis, edit: Edit, scores: Mapping[tuple[str, int], float]
+    ) -> RankedEdit:
+        source = diagnosis.sources[edit.path]
+        mode = diagnosis.tree.read(edit.path).mode
+        changes = {edit.path: TreeFile(edit.apply(source.data), mode)}
+        score = naturalness(edit, source, scores.get((edit.path, edit.line), 0.1))
+        old, new = source.data[edit.start : edit.end].decode().strip(), edit.new.decode().strip()
+        return RankedEdit(
+            edit, changes, score, f"{edit.path}:{edit.line} {edit.operator}: {old!r} -> {new!r}"
+        )
+
+
+def matches(test: str, wanted: Sequence[str]) -> bool:
+    """Whether `test` is one of `wanted`, or a parameter set or member of one."""
+    return any(test == w or test.startswith((w + "[", w + "::")) for w in wanted)
+
+
+def load(tree: Tree, paths: Sequence[str], reasons: list[str]) -> dict[str, Source]:
+    sources: dict[str, Source] = {}
+    for path in paths:
+        if tree.kind(path) != "file":
+            continue
+        try:
+            sources[path] = Source(path, tree.read(path).data)
+        except (SyntaxError, ValueError) as error:
+            reasons.append(f"{path} is left alone: {error}")
+    return sources
+
+
+def make_plan(diagnosis: Diagnosis) -> Plan:
+    """Fast failing targets first, then the passing tests that run the most suspicious files."""
+    observations = diagnosis.observed.observations
+    by_name = {o.test: o for o in observations}
+    targets = sorted(diagnosis.targets, key=lambda t: (by_name[t].outcome == "timeout", by_name[t].cpu_s))
+    near = {(line.path, line.line) for line in diagnosis.lines[:60]}
+    passing = [o for o in observations if o.passed and o.test not in diagnosis.targets]
+    passing.sort(key=lambda o: (-overlap(o, near), o.cpu_s))
+    neighbours, spent = [], 0.0
+    for seen in passing[:MAX_NEIGHBOURS]:
+        if overlap(seen, near) and spent + seen.cpu_s <= NEIGHBOUR_CPU_S:
+            neighbours.append(seen.test)
+            spent += seen.cpu_s
+    own = sum(by_name[t].cpu_s for t in targets if by_name[t].outcome != "timeout")
+    limit = min(5.0, 0.15 + 5 * (own + spent))
+    return Plan(diagnosis.files, tuple(targets), tuple(neighbours), limit, cold=diagnosis.observed.imported)
+
+
+def overlap(seen: Observation, near: set[tuple[str, int]]) -> int:
+    return sum((path, line) in near for path, lines in seen.lines.items() for line in lines)
+
+
+def candidates(diagnosis: Diagnosis, max_lines: int) -> Iterator[Edit]:
+    """Edits in likelihood order, tier by tier of lines, each syntax tree once."""
+    seen: set[str] = set()
+    start = 0
+    for tier in (*[t for t in LINE_TIERS if t < max_lines], max_lines):
+        chosen = diagnosis.lines[start:tier]
+        start = tier
+        for edit in ordered(diagnosis.sources, chosen):
+            key = fingerprint(diagnosis.sources[edit.path], edit)
+            if key is not None and key not in seen and not unchanged(diagnosis.sources[edit.path], edit):
+                seen.add(key)
+                yield edit
+
+
+def unchanged(source: Source, edit: Edit) -> bool:
+    return source.data[edit.start : edit.end] == edit.new
+
+
+def ordered(sources: Mapping[str, Source], lines: Sequence[SuspiciousLine]) -> list[Edit]:
+    """All edits at `lines`, by suspicion times the operator's weight, highest first."""
+    found: list[tuple[float, int, Edit]] = []
+    for path in dict.fromkeys(line.path for line in lines):
+        scores = {line.line: line.score for line in lines if line.path == path}
+        for edit in edits_of(sources[path], scores):
+            found.append((-scores.get(edit.line, 0.0) * edit.weight, len(found), edit))
+    return [edit for _, _, edit in sorted(found, key=lambda item: item[:2])]
+
+
+def take(stream: Iterator[Edit], count: int) -> list[Edit]:
+    return [edit for _, edit in zip(range(count), stream, strict=False)]

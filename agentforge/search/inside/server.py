@@ -1,0 +1,153 @@
+"""The server: holds the collected tests and forks a child for each piece of work."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .live import Live
+from .processes import Write, become_subreaper, in_child
+from .tests import describe, frames_of, run_item, test_id
+from .tracer import Tracer
+
+Spec = dict[str, Any]
+
+
+class Server:
+    """Holds the collected tests and forks a child for each piece of work."""
+
+    def __init__(self, spec: Spec, items: list[Any], imported: list[list[Any]]) -> None:
+        self.spec, self.root = spec, spec["root"]
+        self.items = {test_id(item, self.root): item for item in items}
+        self.imported = imported
+        self.deadline = spec["started"] + spec["budget_s"]
+
+    def serve(self) -> None:
+        become_subreaper()
+        gc.collect()
+        if self.spec["mode"] == "observe":
+            self.observe()
+        else:
+            self.screen()
+
+    def late(self) -> bool:
+        over: bool = time.monotonic() > self.deadline
+        return over
+
+    def emit(self, record: dict[str, Any]) -> None:
+        with open(self.spec["out"], "a") as out:
+            out.write(json.dumps(record) + "\n")
+
+    def observe(self) -> None:
+        """Outcome and duration of each test, then the lines it ran; targets first."""
+        self.emit({"tests": list(self.items), "imported": self.imported})
+        gc.freeze()
+        first = self.matching(self.spec["targets"])
+        rest = [test for test in self.items if test not in set(first)]
+        for test in first + rest:
+            if self.late():
+                return
+            record = self.child(functools.partial(self.watch, test, False))
+            record["test"] = test
+            traced = self.child(functools.partial(self.watch, test, True))
+            record["lines"] = traced.get("lines", {})
+            self.emit(record)
+
+    def child(self, work: Callable[[Write], None]) -> dict[str, Any]:
+        cpu = self.spec["test_cpu_s"]
+        return in_child(work, cpu, 3 * cpu + 1, self.spec["memory_mb"])
+
+    def matching(self, wanted: list[str]) -> list[str]:
+        """The collected ids meant by `wanted`: exact, or all parameters, or all tests below."""
+        found = [t for w in wanted for t in self.items if t == w or t.startswith((w + "[", w + "::"))]
+        return list(dict.fromkeys(found))
+
+    def watch(self, test: str, trace: bool, write: Write) -> None:
+        tracer = Tracer(self.root)
+
+        def out_of_time(signum: int, frame: Any) -> None:
+            sys.settrace(None)
+            hung = frames_of(frame, self.root)
+            write({"v": "timeout", "lines": tracer.result(), "frames": hung})
+            os._exit(1)
+
+        signal.signal(signal.SIGPROF, out_of_time)
+        start = time.process_time()
+        if trace:
+            tracer.start()
+        outcome, error = run_item(self.items[test], None)
+        sys.settrace(None)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        verdict = {"v": outcome, "cpu_s": time.process_time() - start, "lines": tracer.result()}
+        write({**verdict, **(describe(error, self.root) if error is not None else {})})
+
+    def screen(self) -> None:
+        live = Live(self.root)
+        gc.freeze()  # children then copy fewer pages
+        targets = self.matching(self.spec["targets"])
+        keep = [test for test in self.matching(self.spec["neighbours"]) if test not in set(targets)]
+        for candidate in self.spec["candidates"]:
+            if self.late():
+                return
+            record = in_child(
+                functools.partial(self.judge, live, candidate, targets, keep),
+                self.spec["cpu_s"],
+                self.spec["wall_s"],
+                self.spec["memory_mb"],
+            )
+            self.emit({"id": candidate["id"], **record})
+            if record["v"] == "plausible":
+                self.deadline = min(self.deadline, time.monotonic() + self.spec["grace_s"])
+
+    def judge(self, live: Live, candidate: Spec, targets: list[str], keep: list[str], write: Write) -> None:
+        path = os.path.realpath(os.path.join(self.root, candidate["path"]))
+        try:
+            patched = live.patch(path, candidate)
+        except (SyntaxError, ValueError, StopIteration, RecursionError, MemoryError):
+            return write({"v": "syntax"})
+        if not patched:
+            return write({"v": "not_loaded"})
+        return self.run(targets, keep, write)
+
+    def run(self, targets: list[str], keep: list[str], write: Write) -> None:
+        """All of `targets`, then all of `keep`, stopping at the first that does not pass."""
+        if not targets:
+            return write({"v": "no_targets"})
+        order = targets + keep
+        for index, test in enumerate(order):
+            following = self.items[order[index + 1]] if index + 1 < len(order) else None
+            if run_item(self.items[test], following)[0] != "passed":
+                verdict = "failed" if index < len(targets) else "broke"
+                return write({"v": verdict, "test": test, "n": index})
+        return write({"v": "plausible", "n": len(order)})
+
+
+def collect(spec: Spec, use: Callable[[list[Any], list[list[Any]]], None]) -> int:
+    """Run pytest up to the collected items and hand them to `use` in place of running them."""
+    import pytest
+
+    tracer = Tracer(spec["root"])
+
+    class Plugin:
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtestloop(self, session: Any) -> bool:
+            sys.settrace(None)
+            use(session.items, tracer.functions())
+            return True
+
+    base = ["--capture=no", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    for extra in ([], ["-o", "addopts="]):
+        if spec["mode"] == "observe":
+            tracer.start()
+        code = int(pytest.main(base + extra + spec["files"], plugins=[Plugin()]))
+        sys.settrace(None)
+        if code != int(pytest.ExitCode.USAGE_ERROR):
+            break
+    return code

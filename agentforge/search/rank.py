@@ -1,0 +1,23 @@
+"""Order among plausible candidates: likelier shape, smaller change, more at home in its file."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+
+from agentforge.search.source import Edit, Source
+
+TOKEN = re.compile(r"[A-Za-z_]\w*|\d+|[^\w\s]")
+
+
+def naturalness(edit: Edit, source: Source, suspicion: float) -> float:
+    """A log-scale score, greater is better: prior of the operator, suspicion, size, familiar tokens."""
+    old = TOKEN.findall(source.data[edit.start : edit.end].decode())
+    new = TOKEN.findall(edit.new.decode())
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    changed = sum(max(b - a, d - c) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal")
+    known = set(TOKEN.findall(source.data.decode()))
+    strange = sum(1 for token in new if token not in known)
+    prior = math.log(max(edit.weight, 1e-3)) + math.log(max(suspicion, 1e-3))
+    return prior - 0.12 * changed - 0.3 * strange
