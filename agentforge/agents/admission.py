@@ -126,7 +126,7 @@ def _unrelated(failure: TestFailure, issue: Issue, path: str) -> str:
         return f"unrelated: the environment refused something ({kind})"
     if "imeout" in kind:
         return "" if _HANGS.search(issue.text.lower()) else "unrelated: it did not finish in time"
-    if kind in _ASSERTION or not in_test:
+    if kind in _ASSERTION or (not kind and failure.message.startswith("assert ")) or not in_test:
         return ""
     if named and not _ABOUT_THE_CALL.search(failure.message):
         return ""

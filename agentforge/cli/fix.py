@@ -14,6 +14,8 @@ from agentforge.cli.output import ConfigOption, JsonOption, print_bytes, print_j
 from agentforge.core.errors import AgentForgeError, UsageError
 
 if TYPE_CHECKING:
+    from agentforge.cli.delivery import Delivery
+    from agentforge.cli.view import Listener
     from agentforge.config.load import Resolved
     from agentforge.config.settings import Settings
     from agentforge.core.task import RepairTask
@@ -81,7 +83,7 @@ def _repair(options: opt.FixOptions) -> int:
     from agentforge.cli.delivery import Delivery
 
     resolved = resolve_settings(options.config, options.overrides)
-    _say_which_engine(resolved)
+    _check_endpoint(resolved)
     task = build_task(options, resolved.settings)
     delivery = Delivery.of(options, task.issue.title)
     models: dict[str, str] = {}
@@ -95,7 +97,7 @@ def _run(options: opt.FixOptions, task: RepairTask, settings: Settings, models: 
     from agentforge.orchestrator.service import run_fix
 
     with watching(stream=options.stream, verbose=options.verbose) as listener:
-        following = _remember_models(listener, models)
+        following = _following(listener, settings, models)
         return run_interruptible(run_fix(task, settings, listener=following, dry_run=options.dry_run))
 
 
@@ -119,19 +121,24 @@ def build_task(options: opt.FixOptions, settings: Settings) -> RepairTask:
     )
 
 
-def _say_which_engine(resolved: Resolved) -> None:
+def _check_endpoint(resolved: Resolved) -> None:
+    """A model named on the command line must not silently become a search without one."""
     settings = resolved.settings
-    if settings.model.configured or settings.workflow not in ("auto", "search"):
-        return
-    if resolved.origin("model.name") == "flag":
+    if resolved.origin("model.name") == "flag" and not settings.model.configured:
         raise UsageError(f"--model {settings.model.name} has no endpoint", hint=HOW_TO_CONFIGURE)
-    tell(NO_MODEL, HOW_TO_CONFIGURE, label="note")
 
 
-def _remember_models(listener: Any, models: dict[str, str]) -> Any:
-    from agentforge.core.events import ModelCallFinished, RunStarted
+def _following(listener: Listener, settings: Settings, models: dict[str, str]) -> Listener:
+    """Hand events on; note which model answered, and say at the start when there is none."""
+    from agentforge.core.events import Event, ModelCallFinished, Notice, RunStarted
 
-    def follow(event: Any) -> None:
+    started = False
+
+    def follow(event: Event) -> None:
+        nonlocal started
+        if not started and not settings.model.configured:
+            listener(Notice(text=NO_MODEL, hint=HOW_TO_CONFIGURE))
+        started = True
         if isinstance(event, RunStarted):
             models.update(event.models)
         elif isinstance(event, ModelCallFinished):
@@ -141,7 +148,9 @@ def _remember_models(listener: Any, models: dict[str, str]) -> Any:
     return follow
 
 
-def _conclude(options: opt.FixOptions, result: RunResult, delivery: Any, models: Mapping[str, str]) -> int:
+def _conclude(
+    options: opt.FixOptions, result: RunResult, delivery: Delivery, models: Mapping[str, str]
+) -> int:
     from agentforge.cli.summary import result_document, show_result
     from agentforge.cli.view import error_console
 

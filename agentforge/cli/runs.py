@@ -79,7 +79,7 @@ def replay(
     """Run it again from its record, without model and containers; says whether the events are the same."""
     from agentforge.cli.interrupt import run_interruptible
     from agentforge.cli.view import watching
-    from agentforge.orchestrator.service import replay_run
+    from agentforge.orchestrator.replay import replay_run
 
     settings = resolve_settings(config).settings
     with watching(stream=stream) as listener:

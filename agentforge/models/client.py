@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -27,7 +29,7 @@ from agentforge.models.errors import (
 )
 from agentforge.models.failures import Translator, complaint
 from agentforge.models.ledger import CallAccount, Ledger, Reservation, estimate_prompt_tokens
-from agentforge.models.prices import OPENAI_URL
+from agentforge.models.prices import endpoint_url
 from agentforge.models.wire import Answer, Dialect
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ class OpenAIModel:
         self._key = settings.api_key.get_secret_value() if settings.api_key else NO_KEY
         self._redactor = redactor or Redactor([self._key])
         self._sleep = sleep
-        self._base_url = checked_url(settings.base_url or OPENAI_URL)
+        self._base_url = checked_url(endpoint_url(settings))
         self._errors = Translator(self._redactor, now, settings.timeout_s)
         self._known = _Knowledge()
 
@@ -257,6 +259,13 @@ class OpenAIModel:
             if not patience.expired():
                 raise
 
+    @cached_property
+    def _certificates(self) -> ssl.SSLContext:
+        """Read once: it takes a tenth of a second."""
+        import httpx
+
+        return httpx.create_ssl_context()
+
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[openai.AsyncOpenAI]:
         """A client of the package for one call: nothing outlives it, and any event loop will do.
@@ -266,7 +275,9 @@ class OpenAIModel:
         import openai
 
         http = openai.DefaultAsyncHttpxClient(
-            timeout=self._settings.timeout_s, trust_env=not is_loopback(self._base_url)
+            timeout=self._settings.timeout_s,
+            trust_env=not is_loopback(self._base_url),
+            verify=self._certificates,
         )
         async with openai.AsyncOpenAI(
             api_key=self._key,

@@ -15,6 +15,7 @@ AGENT_HEADER = "X-AgentForge-Agent"
 # What we can do without, or say otherwise, when an endpoint does not know it.
 DISPENSABLE = ("stream_options", "response_format", "seed", "temperature")
 RUNAWAY_CHARS_PER_TOKEN = 32
+LONGEST_NAME = 200
 
 
 @dataclass
@@ -70,6 +71,7 @@ class Answer:
     refusal: str = ""
     sent: bool = False
     refused: bool = False
+    half: str = ""
 
     @property
     def text(self) -> str:
@@ -82,15 +84,22 @@ class Answer:
 
     def take(self, chunk: Any) -> str:
         """Add a chunk; returns its text. Fields of the wrong type count as absent."""
-        self.model = _text(chunk, "model") or self.model
+        self.model = _name(chunk, "model") or self.model
         self.usage = _usage(getattr(chunk, "usage", None)) or self.usage
         choices = getattr(chunk, "choices", None)
         if not isinstance(choices, list) or not choices:
             return ""
-        self.finish_reason = _text(choices[0], "finish_reason") or self.finish_reason
+        self.finish_reason = _name(choices[0], "finish_reason") or self.finish_reason
         delta = getattr(choices[0], "delta", None)
         self.refusal += _text(delta, "refusal")
-        piece = _text(delta, "content")
+        return self._add(_text(delta, "content"))
+
+    def _add(self, text: str) -> str:
+        """Keep `text`, without halves of surrogate pairs; a half at its end waits for the other one."""
+        text, self.half = self.half + text, ""
+        if text and "\ud800" <= text[-1] <= "\udbff" and self.finish_reason is None:
+            text, self.half = text[:-1], text[-1]
+        piece = _well_formed(text)
         if piece:
             self.pieces.append(piece)
             self.length += len(piece)
@@ -117,6 +126,15 @@ def _response_format(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _text(holder: Any, name: str) -> str:
     value = getattr(holder, name, None)
     return value if isinstance(value, str) else ""
+
+
+def _name(holder: Any, name: str) -> str:
+    return _well_formed(_text(holder, name))[:LONGEST_NAME]
+
+
+def _well_formed(text: str) -> str:
+    """`text` with surrogate pairs joined and lone surrogates replaced: neither can be written as UTF-8."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _usage(reported: Any) -> Usage | None:

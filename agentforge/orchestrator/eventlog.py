@@ -13,6 +13,7 @@ from agentforge.core.events import (
     EventBase,
     ModelCallFinished,
     ModelCallStarted,
+    Notice,
     RunFinished,
     StreamReset,
     Token,
@@ -34,8 +35,7 @@ class EventLog:
 
     def emit(self, event: EventBase) -> None:
         if isinstance(event, Token):
-            text = self._redactor.text(event.text)
-            self._listener(event.model_copy(update={"seq": self._seq, "text": text}))
+            self.show(event)
             return
         self._seq += 1
         stamped = event.model_copy(update={"seq": self._seq, "time": self._clock.now()})
@@ -43,6 +43,11 @@ class EventLog:
         line = json.dumps(clean, ensure_ascii=True, separators=(",", ":")).encode()
         self._write(line, isinstance(event, RunFinished))
         self._listener(EVENT_ADAPTER.validate_json(line))
+
+    def show(self, event: Token | Notice) -> None:
+        """Hand on a transient event: tokens, and what a long preparation is doing just now."""
+        text = self._redactor.text(event.text)
+        self._listener(event.model_copy(update={"seq": self._seq, "text": text}))
 
 
 def redact(value: Any, redactor: Redactor) -> Any:

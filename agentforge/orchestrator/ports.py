@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentforge.config.settings import Settings
@@ -61,9 +63,16 @@ def live_ports(
     if workflow.file.needs_model:
         listener = ModelEvents(log.emit)
         model = build_model(settings, ledger, record=writer.directory / "calls.jsonl", listener=listener)
-    sandbox = DockerSandbox(settings.sandbox, writer.run_id, writer.directory / "reports")
+    logs = writer.directory / "reports"
+    sandbox = DockerSandbox(settings.sandbox, writer.run_id, logs, progress=_progress(log))
     retriever = live_retriever(settings, tape, log, redactor)
     return LivePorts(settings, workflow.name, RecordingSandbox(sandbox, tape), retriever, model, ledger)
+
+
+def _progress(log: EventLog) -> Callable[[str], None]:
+    """Shows, from any thread, what an image build is doing; not part of the record."""
+    loop = asyncio.get_running_loop()
+    return lambda text: loop.call_soon_threadsafe(log.show, Notice(text=text)) and None
 
 
 def live_retriever(settings: Settings, tape: Tape, log: EventLog, redactor: Redactor) -> Retriever | None:

@@ -13,7 +13,8 @@ from typing import Literal
 from agentforge.core.errors import RepositoryError
 from agentforge.core.tree import Tree, TreeFile
 from agentforge.repo.git import Git, GitFailure
-from agentforge.repo.objects import decode_path, encode_path, read_tree
+from agentforge.repo.objects import decode_path, encode_path, import_tree, read_tree
+from agentforge.repo.shadow import make_git_dir
 
 MAX_DIRTY_BYTES = 64 * 1024 * 1024
 _LFS_POINTER = re.compile(
@@ -62,12 +63,12 @@ def read_uncommitted(git: Git, head: str, dirty: list[Dirty]) -> tuple[Tree, tup
         raise RepositoryError(f"a merge is unfinished: {unmerged[0]}", hint="resolve the conflicts first")
     usable, notices = _select(git.work_tree, dirty)
     tree = read_tree(git, head)
-    staged = _staging(git)
-    staged.run("read-tree", head)
-    _stage(staged, "--force-remove", [item.path for item in usable if item.kind == "deleted"])
-    _stage(staged, "--add", [item.path for item in usable if item.kind != "deleted"])
-    result = read_tree(staged, staged.text("write-tree", "--missing-ok"))
-    return _keep_pointers(tree, result), notices
+    paths = [item.path for item in usable]
+    staging = _staging(git, tree, paths)
+    _stage(staging, "--force-remove", [item.path for item in usable if item.kind == "deleted"])
+    _stage(staging, "--add", [item.path for item in usable if item.kind != "deleted"])
+    now = read_tree(staging, staging.text("write-tree")).files
+    return _keep_pointers(tree, tree.with_changes({path: now.get(path) for path in paths})), notices
 
 
 def _parse(line: bytes) -> Dirty:
@@ -102,22 +103,27 @@ def _unusable(root: Path, path: str) -> str:
     return "" if status.st_size <= MAX_DIRTY_BYTES else f"larger than {MAX_DIRTY_BYTES >> 20} MB"
 
 
-def _staging(git: Git) -> Git:
-    """The shadow with an index and an object store of its own: nothing new goes to the user's."""
-    own = git.git_dir / "own-objects"
-    own.mkdir(exist_ok=True)
-    theirs = str((git.git_dir / "objects").resolve())
-    # Quoted because a folder's name may hold the separator.
-    quoted = '"' + theirs.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    staged = git.with_env(GIT_OBJECT_DIRECTORY=str(own), GIT_ALTERNATE_OBJECT_DIRECTORIES=quoted)
-    return staged.with_index(git.git_dir / "own-index")
+def _staging(git: Git, tree: Tree, paths: list[str]) -> Git:
+    """A repository of our own over the user's worktree, holding HEAD's state of `paths`.
+
+    It must not share the user's object store: git renews the time stamp of every object it would have
+    written again. It needs HEAD's blobs: `text=auto` leaves a file alone that has CRLF in the index.
+    """
+    own = make_git_dir(git.git_dir / "staging")
+    (own.git_dir / "info" / "attributes").unlink()
+    import_tree(
+        own, "refs/heads/base", Tree({path: tree.files[path] for path in paths if path in tree.files})
+    )
+    staging = Git(own.git_dir, git.work_tree, config=git.config)
+    staging.run("read-tree", "refs/heads/base")
+    return staging
 
 
-def _stage(staged: Git, how: str, paths: list[str]) -> None:
+def _stage(staging: Git, how: str, paths: list[str]) -> None:
     if paths:
         listed = b"".join(encode_path(path) + b"\0" for path in paths)
         try:
-            staged.run("update-index", "--replace", how, "-z", "--stdin", stdin=listed)
+            staging.run("update-index", "--replace", how, "-z", "--stdin", stdin=listed)
         except GitFailure as failure:
             raise RepositoryError(f"cannot read uncommitted changes: {failure.what}") from failure
 

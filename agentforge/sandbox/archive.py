@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import posixpath
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from agentforge.core.errors import EnvironmentFault
 from agentforge.core.tree import Tree, TreeFile
 
 UID = 1000
+COLLECTOR_UID = 1001
+_PAGE = 4096
 MTIME = 1_600_000_000
 """One fixed time for every file, so that an archive depends on nothing but its content."""
 
@@ -31,6 +33,27 @@ def pack(files: Mapping[str, TreeFile], folder: str, *, owner: int, folder_mode:
             _check_name(path, links)
             _add(archive, posixpath.join(folder, path) if folder else path, path, files[path], owner)
     return buffer.getvalue()
+
+
+def pack_job(files: Mapping[str, bytes]) -> bytes:
+    """What goes under /job: files of root that nobody can change, `out` for the job's results, and
+    `channel`, where only the collector's user can create names."""
+    buffer = io.BytesIO()
+    entries = {path: TreeFile(data) for path, data in files.items()}
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(_directories(entries, "") - {"out"}):
+            archive.addfile(_header(path, 0, tarfile.DIRTYPE, 0o755))
+        archive.addfile(_header("out", UID, tarfile.DIRTYPE, 0o755))
+        archive.addfile(_header("channel", COLLECTOR_UID, tarfile.DIRTYPE, 0o711))
+        for path in sorted(entries):
+            _check_name(path, set())
+            _add(archive, path, path, entries[path], 0)
+    return buffer.getvalue()
+
+
+def packed_mb(files: Iterable[TreeFile]) -> int:
+    """Megabytes that files take in a tmpfs, where each fills whole pages."""
+    return sum(-(-len(entry.data) // _PAGE) * _PAGE + _PAGE for entry in files) // (1024 * 1024) + 1
 
 
 def _add(archive: tarfile.TarFile, name: str, path: str, entry: TreeFile, owner: int) -> None:

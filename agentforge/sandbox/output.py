@@ -26,6 +26,7 @@ class CappedOutput:
         self._log: BinaryIO | None = None
         self._log_left = log_limit
         self.total = 0
+        self.log_name = str(log_path) if log_path is not None else ""
         if log_path is not None:
             log_path.parent.mkdir(parents=True, exist_ok=True)
             self._log = log_path.open("wb")

@@ -37,6 +37,7 @@ class Reply:
     `reset_after`: the connection is reset after that many pieces (0: after the headers, -1: before them).
     `finish_reason` None and `done` False leave out the protocol's ends; `cut` leaves out the end of the body.
     `bad_chunk_after`: an event that is not JSON after that many pieces; `error_after`: an error event.
+    `stall_after`: silence after that many pieces; `stall_at_end`: after the finish reason.
     `wire_bytes`: the body is sent in writes of that many bytes, which splits characters.
     """
 
@@ -57,6 +58,7 @@ class Reply:
     delay_s: float = 0.0
     first_delay_s: float = 0.0
     stall_after: int | None = None
+    stall_at_end: bool = False
     crlf: bool = False
     comments: bool = False
     wire_bytes: int | None = None
@@ -376,6 +378,9 @@ def _events(reply: Reply, request: Body) -> Iterator[bytes]:
         yield _event(reply, _chunk(reply, request, {"refusal": reply.refusal}))
     if reply.finish_reason is not None:
         yield _event(reply, _chunk(reply, request, {}, reply.finish_reason))
+    if reply.stall_at_end:
+        yield STALL
+        return
     usage = reply.tokens(request)
     if usage is not None and (request.get("stream_options") or {}).get("include_usage"):
         yield _event(reply, {**_chunk(reply, request, {}), "choices": [], "usage": dict(usage)})
