@@ -1,0 +1,161 @@
+"""`agentforge index`: what the repository index knows, and how it ranks an issue."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentforge.cli.failures import tell
+from agentforge.cli.output import ConfigOption, JsonOption, print_json, print_table, resolve_settings
+from agentforge.cli.sanitize import one_line
+from agentforge.core.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from agentforge.core.retrieval import Symbol
+    from agentforge.core.tree import Tree
+    from agentforge.memory.ranking import RankedFile
+    from agentforge.memory.repo_index import IndexStatus, RepositoryIndex
+
+app = typer.Typer(
+    help="The repository index: build, status, search, watch.", no_args_is_help=True, rich_markup_mode=None
+)
+RepoOption = Annotated[Path, typer.Option("--repo", help="A directory; ignored files are left out.")]
+
+
+@app.command()
+def build(repo: RepoOption = Path(), config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Embed every symbol that has no vector yet. A repair does this by itself for what it needs."""
+    shown = sys.stderr.isatty() and not as_json
+
+    def progress(done: int, total: int) -> None:
+        if shown:
+            print(f"\r{done}/{total} symbols", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+    _print_status(_index(config).build(_tree(repo), progress), as_json)
+
+
+@app.command()
+def status(repo: RepoOption = Path(), config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Files, symbols, and how many symbols have a stored vector."""
+    _print_status(_index(config).status(_tree(repo)), as_json)
+
+
+@app.command()
+def search(
+    issue: Annotated[str, typer.Option("--issue", help="Text, @FILE, or - for standard input.")],
+    repo: RepoOption = Path(),
+    k: Annotated[int, typer.Option("-k", min=1, help="How many at most.")] = 5,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The files and symbols an issue points at, best first, with the signals that say so."""
+    text = _issue_text(issue)
+    tree, index = _tree(repo), _index(config)
+    files = index.open(tree).rank_files(text, k)
+    try:
+        symbols = index.search(text, tree, k)
+    except StoreError as error:
+        tell(f"vectors are not used: {error.what}", error.hint, label="warning")
+        symbols = index.open(tree).search(text, k)
+    if as_json:
+        documents = [symbol.model_dump(mode="json") for symbol in symbols]
+        print_json({"files": [asdict(file) for file in files], "symbols": documents})
+    else:
+        _print_ranking(files, symbols)
+
+
+@app.command()
+def watch(repo: RepoOption = Path(), as_json: JsonOption = False) -> None:
+    """Keep the index of a directory current and say what changed, until Ctrl-C."""
+    import time
+
+    from agentforge.memory.repo_index import RepositoryIndex
+    from agentforge.memory.watch import LiveTree
+
+    index = RepositoryIndex()
+
+    def changed(paths: frozenset[str]) -> None:
+        started = time.monotonic()
+        symbols = len(index.open(live.tree).index.symbols)
+        report = {
+            "changed": sorted(paths),
+            "symbols": symbols,
+            "seconds": round(time.monotonic() - started, 3),
+        }
+        _print_change(report, as_json)
+
+    live = LiveTree(repo, changed, lambda text: tell(text, label="warning"))
+    with live:
+        changed(frozenset())
+        while True:
+            time.sleep(3600)
+
+
+def _print_change(report: dict[str, object], as_json: bool) -> None:
+    if as_json:
+        import json
+
+        print(json.dumps(report), flush=True)
+        return
+    paths = report["changed"]
+    shown = ", ".join(one_line(path) for path in paths[:5]) if isinstance(paths, list) else ""
+    print(f"{shown or 'indexed'}: {report['symbols']} symbols, {report['seconds']} s", flush=True)
+
+
+def _issue_text(argument: str) -> str:
+    if argument == "-":
+        text = sys.stdin.read()
+    elif argument.startswith("@"):
+        try:
+            text = Path(argument[1:]).read_text("utf-8", "replace")
+        except OSError as error:
+            raise UsageError(f"the issue file {argument[1:]} cannot be read: {error.strerror}") from None
+    else:
+        text = argument
+    if not text.strip():
+        raise UsageError("the issue is empty")
+    return text
+
+
+def _tree(repo: Path) -> Tree:
+    from agentforge.memory.scan import scan_directory
+
+    return scan_directory(repo).tree
+
+
+def _index(config: Path | None) -> RepositoryIndex:
+    from agentforge.memory.open import open_index
+
+    return open_index(resolve_settings(config).settings.data_home)
+
+
+def _print_status(status: IndexStatus, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(status))
+        return
+    print(f"{status.files} files, {status.symbols} symbols, {status.embedded} of them with a stored vector")
+    print(f"{status.stored} vectors in the store, of all repositories")
+
+
+def _print_ranking(files: list[RankedFile], symbols: list[Symbol]) -> None:
+    strongest = [sorted(file.why.items(), key=lambda pair: -pair[1])[:3] for file in files]
+    reasons = [", ".join(f"{name} {share:.2f}" for name, share in best) for best in strongest]
+    rows = [(f"{file.score:.2f}", file.path, why) for file, why in zip(files, reasons, strict=True)]
+    print_table(("SCORE", "FILE", "WHY"), rows)
+    print()
+    print_table(
+        ("SCORE", "SYMBOL", "PLACE", "WHY"),
+        [
+            (
+                f"{one.score:.2f}",
+                one.name,
+                f"{one.path}:{one.start_line}-{one.end_line}",
+                ", ".join(one.why[:3]),
+            )
+            for one in symbols
+        ],
+    )
