@@ -72,7 +72,11 @@ def live_ports(
 def _progress(log: EventLog) -> Callable[[str], None]:
     """Shows, from any thread, what an image build is doing; not part of the record."""
     loop = asyncio.get_running_loop()
-    return lambda text: loop.call_soon_threadsafe(log.show, Notice(text=text)) and None
+
+    def show(text: str) -> None:
+        loop.call_soon_threadsafe(log.show, Notice(text=text))
+
+    return show
 
 
 def live_retriever(settings: Settings, tape: Tape, log: EventLog, redactor: Redactor) -> Retriever | None:
