@@ -67,20 +67,44 @@ def _raised(failure: TestFailure) -> Iterator[str]:
 def comparison(failure: TestFailure) -> tuple[str, str, str] | None:
     """(call, expected, got) of a failed equality, or None.
 
-    pytest's "where" line says which side was called: that is what came. Without one, the side that is
-    not a literal in the test is unknown, so the common order (actual first) is assumed.
+    The side of the test's assert that holds the call is what came; else pytest's "where" line says so.
+    Without either the common order (actual first) is assumed.
     """
     text = _REPR.sub(r"\1", failure.message or _error_lines(failure.traceback))
     sides = _assert_sides(text) or _unittest_sides(text)
     if sides is None:
         return None
     left, right = sides
+    in_source = _called_side(failure.traceback)
+    if in_source:
+        call, is_left = in_source
+        return (call, right, left) if is_left else (call, left, right)
     calls = {found["value"]: found["call"] for found in _WHERE.finditer(text)}
     if left in calls:
         return calls[left], right, left
     if right in calls:
         return calls[right], left, right
     return "", right, left
+
+
+_SOURCE_ASSERT = re.compile(r"^>?\s+(?P<statement>assert .+)$", re.MULTILINE)
+
+
+def _called_side(traceback: str) -> tuple[str, bool] | None:
+    """(call, whether it stands on the left) of the last assert in the traceback's source lines."""
+    for found in reversed(list(_SOURCE_ASSERT.finditer(traceback))):
+        tree = parse_python(found["statement"])
+        node = tree.body[0] if tree and tree.body else None
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
+            left, right = node.test.left, node.test.comparators[0]
+            left_calls, right_calls = _holds_call(left), _holds_call(right)
+            if left_calls is not right_calls:
+                return ast.unparse(left if left_calls else right), left_calls
+    return None
+
+
+def _holds_call(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
 def _error_lines(traceback: str) -> str:
