@@ -63,7 +63,8 @@ class SandboxSettings(Section):
     memory_mb: int = Field(default=512, ge=64)
     cpus: float = Field(default=0.5, gt=0)
     pids: int = Field(default=64, ge=16)
-    workspace_mb: int = Field(default=1024, ge=16)
+    workspace_mb: int = Field(default=256, ge=16)
+    """Room for what a run writes beside the tree; held in memory and charged to `memory_mb`."""
     tmp_mb: int = Field(default=128, ge=1)
     timeout_s: float = Field(default=30.0, gt=0)
     """In-container limit of one test command."""

@@ -1,0 +1,1 @@
+"""Programs that run inside containers, never here. Python 3.8, standard library only."""

@@ -1,0 +1,268 @@
+"""The pytest plugin that reports what happened, event by event, as it happens.
+
+What a test raised is taken where pytest itself catches it, before any hook of the repository sees
+it, so that a conftest which rewrites reports is contradicted by our own record (`raw`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import Any, Callable, Iterator  # noqa: UP035
+
+import pytest
+from _pytest import runner
+
+MAX_TEXT = 6000
+MAX_FRAMES = 40
+MAX_ID = 2000
+CHUNK = 500
+
+Send = Callable[[dict], None]  # type: ignore[type-arg]
+
+
+class Reporter:
+    """One instance per session, registered as an object: no option can switch it off by name."""
+
+    def __init__(self, send: Send, request: dict[str, Any]) -> None:
+        self._send = send
+        self._root = request["root"]
+        self._select = request["select"]
+        self._pid = os.getpid()
+        self._current = ""
+        self._tracer = _tracer(self._root) if request["coverage"] else None
+        self._watch_calls()
+        self.emit("hello", python=sys.version.split()[0], pytest=pytest.__version__)
+
+    def emit(self, kind: str, **values: Any) -> None:
+        """Events of a forked child would be somebody else's story."""
+        if os.getpid() == self._pid:
+            self._send({"kind": kind, **values})
+
+    def end(self, code: int) -> None:
+        self.emit("end", code=code)
+
+    # -- collection
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self._select:
+            items[:] = [item for item in items if self._wanted(item.nodeid)]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: Any) -> None:
+        ids = [clip(item.nodeid, MAX_ID) for item in session.items]
+        for start in range(0, len(ids), CHUNK):
+            self.emit("collected", ids=ids[start : start + CHUNK])
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.emit("collect_error", id=clip(report.nodeid, MAX_ID), failure=self._collect_failure(report))
+
+    def pytest_deselected(self, items: list[Any]) -> None:
+        self.emit("deselected", count=len(items))
+
+    def pytest_internalerror(self, excrepr: Any) -> None:
+        self.emit("internal_error", text=clip(str(excrepr), MAX_TEXT))
+
+    # -- execution
+
+    def pytest_runtestloop(self) -> None:
+        if self._tracer is not None:
+            self._tracer.start()
+
+    def pytest_sessionfinish(self) -> None:
+        if self._tracer is not None:
+            for test, files in self._tracer.finish():
+                self.emit("coverage", id=clip(test, MAX_ID), files=files)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._current = nodeid
+        self.emit("start", id=clip(nodeid, MAX_ID))
+        if self._tracer is not None:
+            self._tracer.switch(nodeid)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
+        """unittest's failures are handed to pytest only while its report is made."""
+        before = call.excinfo
+        yield
+        if call.excinfo is not None and call.excinfo is not before and self._current:
+            self._raw(call.when, call.excinfo)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.emit(
+            "phase",
+            id=clip(report.nodeid, MAX_ID),
+            when=report.when,
+            outcome=report.outcome,
+            xfail=hasattr(report, "wasxfail"),
+            duration=float(getattr(report, "duration", 0.0) or 0.0),
+            text=clip(_longrepr(report), MAX_TEXT) if report.failed else "",
+        )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.emit("finish", id=clip(nodeid, MAX_ID))
+        self._current = ""
+
+    def _watch_calls(self) -> None:
+        """See every setup, call and teardown end where pytest catches its exception."""
+        original = runner.CallInfo.from_call.__func__  # type: ignore[attr-defined]
+        reporter = self
+
+        @functools.wraps(original)
+        def from_call(cls: Any, func: Any, when: Any, *args: Any, **kwargs: Any) -> Any:
+            call = original(cls, func, when, *args, **kwargs)
+            if when in ("setup", "call", "teardown") and reporter._current:
+                reporter._raw(when, call.excinfo)
+            return call
+
+        runner.CallInfo.from_call = classmethod(from_call)  # type: ignore[assignment]
+
+    def _raw(self, when: str, excinfo: Any) -> None:
+        outcome = "passed"
+        failure: dict[str, Any] = {}
+        if excinfo is not None:
+            names = {kind.__name__ for kind in type.mro(excinfo.type)}
+            if isinstance(excinfo.value, pytest.skip.Exception) or "SkipTest" in names:
+                outcome = "skipped"
+            elif isinstance(excinfo.value, pytest.xfail.Exception):
+                outcome = "xfailed"
+            else:
+                outcome = "failed"
+                failure = self._failure(excinfo)
+        self.emit("raw", id=clip(self._current, MAX_ID), when=when, outcome=outcome, failure=failure)
+
+    # -- details
+
+    def _failure(self, excinfo: Any) -> dict[str, Any]:
+        kind = excinfo.type
+        name = (
+            kind.__name__
+            if kind.__module__ in ("builtins", "__main__")
+            else f"{kind.__module__}.{kind.__name__}"
+        )
+        try:
+            message = str(excinfo.value)
+        except BaseException as error:  # noqa: BLE001  a hostile __str__ must not end the report
+            message = f"<str() of the exception raised {type(error).__name__}>"
+        return {"exception": name, "message": clip(message, MAX_TEXT), "frames": self._frames(excinfo.tb)}
+
+    def _frames(self, traceback: Any) -> list[tuple[str, int, str]]:
+        frames = []
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            path = relative(code.co_filename, self._root)
+            if path:
+                frames.append((path, traceback.tb_lineno, code.co_name))
+            traceback = traceback.tb_next
+        return frames[-MAX_FRAMES:]
+
+    def _collect_failure(self, report: Any) -> dict[str, Any]:
+        text = _longrepr(report)
+        last = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+        name, _, message = (
+            last[0] if last else text.strip().splitlines()[-1] if text.strip() else ""
+        ).partition(": ")
+        exception, message = (name, message) if name.isidentifier() else ("", "\n".join(last))
+        return {"exception": exception, "message": clip(message, MAX_TEXT), "text": clip(text, MAX_TEXT)}
+
+    def _wanted(self, nodeid: str) -> bool:
+        """The id itself, a part of a selected one, or one of its parameters; never a mere prefix."""
+        return any(
+            nodeid == wanted or nodeid.startswith((wanted + "::", wanted + "[", wanted.rstrip("/") + "/"))
+            for wanted in self._select
+        )
+
+
+class CoverageTracer:
+    """Line coverage per test through coverage.py's contexts, in memory."""
+
+    def __init__(self, root: str) -> None:
+        import coverage
+
+        self._root = root
+        self._coverage = coverage.Coverage(
+            data_file=None, config_file=False, include=[root + "/*"], messages=False
+        )
+
+    def start(self) -> None:
+        self._coverage.start()
+
+    def switch(self, test: str) -> None:
+        self._coverage.switch_context(test)
+
+    def finish(self) -> Iterator[tuple[str, dict[str, list[int]]]]:
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        tests: dict[str, dict[str, list[int]]] = {}
+        for path in sorted(data.measured_files()):
+            name = relative(path, self._root)
+            for line, contexts in sorted(data.contexts_by_lineno(path).items()):
+                for test in contexts:
+                    if test and name:
+                        tests.setdefault(test, {}).setdefault(name, []).append(line)
+        yield from tests.items()
+
+
+class PlainTracer:
+    """The same with `sys.settrace`, for images without coverage.py; slower."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._lines: dict[str, dict[str, set[int]]] = {}
+        self._now: dict[str, set[int]] = {}
+        self._paths: dict[str, str] = {}
+
+    def start(self) -> None:
+        sys.settrace(self._call)
+
+    def switch(self, test: str) -> None:
+        self._now = self._lines.setdefault(test, {})
+
+    def finish(self) -> Iterator[tuple[str, dict[str, list[int]]]]:
+        sys.settrace(None)
+        for test, files in self._lines.items():
+            yield test, {path: sorted(lines) for path, lines in files.items()}
+
+    def _call(self, frame: Any, event: str, argument: Any) -> Any:
+        filename = frame.f_code.co_filename
+        if filename not in self._paths:
+            self._paths[filename] = relative(filename, self._root)
+        return self._line if self._paths[filename] else None
+
+    def _line(self, frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            self._now.setdefault(self._paths[frame.f_code.co_filename], set()).add(frame.f_lineno)
+        return self._line
+
+
+def _tracer(root: str) -> CoverageTracer | PlainTracer:
+    try:
+        return CoverageTracer(root)
+    except ImportError:
+        return PlainTracer(root)
+
+
+def _longrepr(report: Any) -> str:
+    try:
+        return str(report.longreprtext)
+    except BaseException as error:  # noqa: BLE001  a hostile __repr__ must not end the report
+        return f"<the failure cannot be shown: {type(error).__name__}>"
+
+
+def relative(path: str, root: str) -> str:
+    """`path` below `root` with forward slashes, "" when it lies elsewhere."""
+    full = os.path.abspath(path)  # noqa: PTH100
+    return full[len(root) + 1 :] if full.startswith(root + "/") else ""
+
+
+def clip(text: str, limit: int) -> str:
+    """Head and tail of a long text."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]} [... {len(text) - limit} characters left out ...] {text[-(limit // 2) :]}"

@@ -1,0 +1,168 @@
+"""How a repository's tests are run: detection, in words, and the pytest call for a request."""
+
+from __future__ import annotations
+
+import configparser
+import posixpath
+import shlex
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from agentforge.core.errors import UsageError
+from agentforge.core.ports import Environment, TestRequest
+from agentforge.core.tree import Tree
+from agentforge.sandbox.limits import REPO
+
+PYTEST = ("python", "-m", "pytest")
+_SHELL_SIGNS = ("&&", "||", "|", ";", ">", "<", "$", "`", "*", "\n")
+
+
+@dataclass(frozen=True)
+class TestCommand:
+    """A detected or given test command; `notes` say why."""
+
+    __test__ = False
+
+    argv: tuple[str, ...]
+    framework: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PytestCall:
+    """One pytest session: what is collected, which of it is kept, and how it is shown to people."""
+
+    python: str
+    arguments: tuple[str, ...]
+    targets: tuple[str, ...]
+    select: tuple[str, ...]
+    workdir: str
+    shown: tuple[str, ...]
+
+    def request(self) -> dict[str, object]:
+        """The request file of the launcher."""
+        return {
+            "arguments": self.arguments,
+            "targets": self.targets,
+            "select": self.select,
+            "root": REPO,
+            "paths": [f"{REPO}/src", f"{self.workdir}/src"],
+        }
+
+    def without_ini_options(self) -> PytestCall:
+        """The same without the options that the repository's configuration adds."""
+        return replace(self, arguments=(*self.arguments, "-o", "addopts="))
+
+
+def plan_pytest(environment: Environment, tree: Tree, request: TestRequest) -> PytestCall:
+    """Files are given to pytest, ids are selected by our plugin: an id that is gone stops nothing."""
+    python, extra = environment.test_command[0], environment.test_command[3:]
+    workdir = posixpath.join(REPO, environment.workdir).rstrip("/")
+    kept = [target for target in request.targets if tree.kind(_file(target)) in ("file", "directory")]
+    files = list(dict.fromkeys(_file(target) for target in kept))
+    targets = [f"{REPO}/{path}" for path in files] if files else []
+    if request.targets and not files:
+        targets = [f"{REPO}/{_file(request.targets[0])}"]
+    given = [
+        argument for argument in extra if not (files and _is_target(argument, tree, environment.workdir))
+    ]
+    arguments = (
+        f"--rootdir={REPO}",
+        "--continue-on-collection-errors",
+        "--color=no",
+        "-o",
+        "cache_dir=/tmp/.pytest_cache",
+        "-rfE",
+        *given,
+        "--maxfail=0",
+    )
+    select = tuple(kept) if any("::" in target for target in kept) else ()
+    shown = (*PYTEST, *given, *request.targets)
+    return PytestCall(python, arguments, tuple(targets), select, workdir, shown)
+
+
+def detect_test_command(tree: Tree, given: str | None, subdirectory: str = "") -> TestCommand:
+    """The user's command, or what the repository's own files say. Raises `UsageError`."""
+    if given is not None:
+        return _given(given)
+    for name, why in _pytest_hints(tree, subdirectory):
+        return TestCommand(PYTEST, "pytest", (f"tests run with pytest: {name} {why}",))
+    return TestCommand(PYTEST, "pytest", ("tests run with pytest: nothing says otherwise",))
+
+
+def _given(command: str) -> TestCommand:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"the test command cannot be read: {error}", hint="check its quotes") from error
+    if not words:
+        raise UsageError("the test command is empty", hint="leave --test out to have it detected")
+    pytest = _as_pytest(words)
+    if pytest is not None:
+        return TestCommand(pytest, "pytest", (f"tests run with the given pytest command: {command}",))
+    shell = any(sign in command for sign in _SHELL_SIGNS) or "=" in words[0]
+    argv = ("sh", "-c", command) if shell else tuple(words)
+    return TestCommand(argv, "command", (f"tests run with the given command, as one test: {command}",))
+
+
+def _as_pytest(words: Sequence[str]) -> tuple[str, ...] | None:
+    if any(sign in word for word in words for sign in ("&&", "||", ";", "|")):
+        return None
+    if words[0] in ("pytest", "py.test"):
+        return (*PYTEST, *words[1:])
+    interpreter = posixpath.basename(words[0])
+    if interpreter.startswith("python") and list(words[1:3]) == ["-m", "pytest"]:
+        return tuple(words)
+    return None
+
+
+def _pytest_hints(tree: Tree, subdirectory: str) -> list[tuple[str, str]]:
+    hints = []
+    for folder in dict.fromkeys((subdirectory, "")):
+        hints += [(path, "configures it") for path in _configurations(tree, folder)]
+        for name in ("tests", "test"):
+            path = posixpath.join(folder, name)
+            if tree.kind(path) == "directory":
+                hints.append((path + "/", "holds tests (unittest cases run under pytest too)"))
+    return hints
+
+
+def _configurations(tree: Tree, folder: str) -> list[str]:
+    readers: dict[str, Callable[[bytes], bool]] = {
+        "pytest.ini": lambda data: True,
+        "pyproject.toml": _toml_has_pytest,
+        "tox.ini": lambda data: _ini_has(data, "pytest"),
+        "setup.cfg": lambda data: _ini_has(data, "tool:pytest"),
+    }
+    paths = {posixpath.join(folder, name): reader for name, reader in readers.items()}
+    return [
+        path for path, reader in paths.items() if tree.kind(path) == "file" and reader(tree.read(path).data)
+    ]
+
+
+def _toml_has_pytest(data: bytes) -> bool:
+    try:
+        return "pytest" in tomllib.loads(data.decode("utf-8", "replace")).get("tool", {})
+    except (tomllib.TOMLDecodeError, AttributeError):
+        return False
+
+
+def _ini_has(data: bytes, section: str) -> bool:
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(data.decode("utf-8", "replace"))
+    except configparser.Error:
+        return False
+    return parser.has_section(section)
+
+
+def _file(target: str) -> str:
+    return posixpath.normpath(target.partition("::")[0])
+
+
+def _is_target(argument: str, tree: Tree, workdir: str) -> bool:
+    """A path among the user's own arguments: it gives way when a request names targets."""
+    if argument.startswith("-"):
+        return False
+    return tree.kind(posixpath.normpath(posixpath.join(workdir, _file(argument)))) in ("file", "directory")
