@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -12,13 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from agentforge.config.settings import AgentSettings, ModelSettings
 from agentforge.core.chat import Completion, Message, ModelRequest
-from agentforge.core.errors import ConfigError
 from agentforge.core.ports import TokenSink
 from agentforge.core.redact import Redactor
+from agentforge.models.endpoint import endpoint_url, is_loopback
 from agentforge.models.errors import (
     BadRequestError,
     ConnectionFailedError,
@@ -29,7 +27,6 @@ from agentforge.models.errors import (
 )
 from agentforge.models.failures import Translator, complaint
 from agentforge.models.ledger import CallAccount, Ledger, Reservation, estimate_prompt_tokens
-from agentforge.models.prices import endpoint_url
 from agentforge.models.wire import Answer, Dialect
 
 if TYPE_CHECKING:
@@ -97,7 +94,7 @@ class OpenAIModel:
         self._key = settings.api_key.get_secret_value() if settings.api_key else NO_KEY
         self._redactor = redactor or Redactor([self._key])
         self._sleep = sleep
-        self._base_url = checked_url(endpoint_url(settings))
+        self._base_url = endpoint_url(settings)
         self._errors = Translator(self._redactor, now, settings.timeout_s)
         self._known = _Knowledge()
 
@@ -307,29 +304,6 @@ class _ParameterRefused(Exception):
         super().__init__(error.what)
         self.error = error
         self.complaint = text
-
-
-def checked_url(url: str) -> str:
-    """`url` without its last slash. Raises `ConfigError` where it is no http(s) URL."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ConfigError(
-            f"model.base_url is not an http(s) URL: {url!r}", hint="for example http://127.0.0.1:8080/v1"
-        )
-    return url.rstrip("/")
-
-
-def is_loopback(url: str) -> bool:
-    """Whether `url` points to this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _judged(answer: Answer) -> Answer:

@@ -10,19 +10,13 @@ from urllib.parse import urlsplit
 import yaml
 
 from agentforge.config.settings import ModelSettings, Price
-
-OPENAI_URL = "https://api.openai.com/v1"
+from agentforge.models.endpoint import endpoint_url
 
 
 def prices_for(settings: ModelSettings) -> dict[str, Price]:
     """Price by model name: the built-in ones of the endpoint's vendor, overridden by `model.prices`."""
     host = urlsplit(endpoint_url(settings)).hostname or ""
     return {**_built_in(host), **settings.prices}
-
-
-def endpoint_url(settings: ModelSettings) -> str:
-    """Where requests go: the vendor's own endpoint where no other is set."""
-    return OPENAI_URL if settings.base_url is None else settings.base_url
 
 
 def cost_usd(

@@ -1,0 +1,109 @@
+"""From settings to a model that is limited, recorded or replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast
+
+from agentforge.config.settings import AgentName, Settings
+from agentforge.core.base import Frozen
+from agentforge.core.chat import Message, ModelRequest
+from agentforge.core.redact import Redactor
+from agentforge.models.client import OpenAIModel
+from agentforge.models.endpoint import endpoint_url
+from agentforge.models.errors import EmptyAnswerError, UnknownModelError
+from agentforge.models.ledger import Ledger
+from agentforge.models.prices import prices_for
+from agentforge.models.record import CallListener, MeteredModel, RecordingModel
+from agentforge.models.replay import ReplayModel
+
+
+class EndpointReport(Frozen):
+    """What a check of the endpoint found. `listed` None: the endpoint does not list its models."""
+
+    base_url: str
+    model: str
+    models: tuple[str, ...] = ()
+    listed: bool | None = None
+    latency_s: float = 0.0
+
+
+def build_ledger(settings: Settings, monotonic: Callable[[], float] = time.monotonic) -> Ledger:
+    """The ledger of one run: limits and prices of `settings`; its time starts now.
+
+    Raises `UsageError` at once where a cost limit is set and the price of a configured model is unknown.
+    """
+    ledger = Ledger(settings.limits, prices_for(settings.model), monotonic)
+    for model in sorted({settings.model.name, *(model_for(settings, agent) for agent in settings.agents)}):
+        ledger.check_price(model)
+    return ledger
+
+
+def build_model(
+    settings: Settings,
+    ledger: Ledger,
+    *,
+    record: Path | None = None,
+    listener: CallListener | None = None,
+    replay: Path | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> MeteredModel:
+    """The model of one run: live, or answering from the calls.jsonl at `replay`; recorded where asked.
+
+    `listener` needs `record`: it is the recorder that counts calls.
+    """
+    redactor = build_redactor(settings)
+    model: MeteredModel
+    if replay is not None:
+        model = ReplayModel(replay, ledger, redactor=redactor)
+    else:
+        agents = {str(name): overrides for name, overrides in settings.agents.items()}
+        model = OpenAIModel(settings.model, ledger, agents=agents, redactor=redactor, sleep=sleep)
+    if record is not None:
+        model = RecordingModel(model, record, ledger, listener, redactor=redactor)
+    return model
+
+
+def build_redactor(settings: Settings) -> Redactor:
+    """Knows the configured secrets by value, others by shape."""
+    secrets = (settings.model.api_key, settings.github_token)
+    return Redactor([secret.get_secret_value() for secret in secrets if secret is not None])
+
+
+def model_for(settings: Settings, agent: str) -> str:
+    """The name of the model that `agent` uses."""
+    overrides = settings.agents.get(cast(AgentName, agent))
+    return overrides.model if overrides is not None and overrides.model else settings.model.name
+
+
+async def check_endpoint(settings: Settings) -> EndpointReport:
+    """One cheap request: the list of models or, where there is none, an answer of one token.
+
+    Raises `EndpointError` where the endpoint cannot be used, `ConfigError` for a bad URL.
+    """
+    url = endpoint_url(settings.model)
+    model = OpenAIModel(settings.model, Ledger(), redactor=build_redactor(settings))
+    started = time.monotonic()
+    models: tuple[str, ...] = ()
+    try:
+        models = await model.list_models()
+    except UnknownModelError:
+        await _one_token(model)
+    return EndpointReport(
+        base_url=url,
+        model=settings.model.name,
+        models=models,
+        listed=settings.model.name in models if models else None,
+        latency_s=round(time.monotonic() - started, 3),
+    )
+
+
+async def _one_token(model: OpenAIModel) -> None:
+    hello = (Message(role="user", content="Say ok."),)
+    try:
+        await model.complete(ModelRequest(agent="doctor", messages=hello, max_tokens=1))
+    except EmptyAnswerError:
+        return
