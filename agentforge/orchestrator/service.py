@@ -22,6 +22,7 @@ from agentforge.core.task import RepairTask
 from agentforge.models.factory import build_redactor
 from agentforge.orchestrator.clock import LiveClock, RecordingClock
 from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.dryrun import rehearse
 from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.eventlog import EventLog, Listener
 from agentforge.orchestrator.manifest import closing_manifest, opening_manifest
@@ -63,6 +64,8 @@ async def run_fix(
     with scratch_folder(settings.data_home) as scratch:
         intake = await asyncio.to_thread(open_repository, task.repository, scratch)
         task = _settled_task(task, settings, intake)
+        if dry_run:
+            return rehearse(task, settings, workflow, intake, listener)
         writer = store.create(LiveClock().now())
         run = LiveRun(task, settings, workflow, intake, writer, listener)
         try:

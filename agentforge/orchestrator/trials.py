@@ -79,6 +79,10 @@ async def try_candidate(
     near = Trial(only_admitted(base, generated), only_admitted(report, generated))
     if not wide or decide(near.base, near.candidate, targets).verdict is Verdict.REFUSED:
         return near
+    assert baseline is not None
+    if baseline.outcomes.keys() <= near.base.outcomes.keys():
+        # The related tests are the whole suite: a second run would only repeat the first.
+        return Trial(near.base, near.candidate.model_copy(update={"scope": "all"}))
     far = await _whole_suite(context, environment, tree, candidate, baseline)
     whole = only_admitted(far.candidate, generated)
     return Trial(merge(near.base, far.base), merge(near.candidate, whole))
