@@ -11,13 +11,14 @@ import typer
 from agentforge.cli import options as opt
 from agentforge.cli.failures import report_failure, tell
 from agentforge.cli.output import ConfigOption, JsonOption, print_bytes, print_json, resolve_settings
-from agentforge.core.errors import AgentForgeError, UsageError
+from agentforge.core.errors import AgentForgeError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from agentforge.cli.delivery import Delivery
     from agentforge.cli.view import Listener
     from agentforge.config.load import Resolved
     from agentforge.config.settings import Settings
+    from agentforge.core.patch import Patch
     from agentforge.core.task import RepairTask
     from agentforge.orchestrator.result import RunResult
 
@@ -77,6 +78,10 @@ def repair(values: dict[str, Any]) -> int:
         if values["as_json"]:
             print_json(_error_document(error))
         return report_failure(error)
+    except KeyboardInterrupt:
+        if values["as_json"]:
+            print_json({"outcome": "interrupted", "exit_code": int(ExitCode.INTERRUPTED)})
+        raise
 
 
 def _repair(options: opt.FixOptions) -> int:
@@ -160,16 +165,27 @@ def _conclude(
         applied_to = delivery.deliver(result)
     except AgentForgeError as error:
         failure = error
-    on_screen = sys.stderr.isatty()
-    show_result(error_console(), result, applied_to=applied_to, show_diff=on_screen)
+    show_result(error_console(), result, applied_to=applied_to, show_diff=sys.stderr.isatty())
     if result.outcome == "unverified" and (options.apply or options.branch):
         tell("an unverified patch is not applied", f"look at {result.run_dir}/patch.diff", label="note")
     if options.as_json:
         document = result_document(result, models=models, applied_to=applied_to)
         print_json(document | ({"delivery_error": failure.what} if failure else {}))
-    elif result.patch is not None and options.output is None and not (on_screen and sys.stdout.isatty()):
-        print_bytes(result.patch.diff)
+    elif result.patch is not None and options.output is None:
+        _print_patch(result.patch)
     return report_failure(failure) if failure else int(result.exit_code)
+
+
+def _print_patch(patch: Patch) -> None:
+    """The patch on stdout: byte for byte into a file or pipe; on a terminal coloured, and only once."""
+    if not sys.stdout.isatty():
+        print_bytes(patch.diff)
+    elif not sys.stderr.isatty():
+        from rich.console import Console
+
+        from agentforge.cli.summary import diff_text
+
+        Console(highlight=False, markup=False).print(diff_text(patch.text), soft_wrap=True)
 
 
 def _error_document(error: AgentForgeError) -> dict[str, Any]:

@@ -24,14 +24,11 @@ DIFF_LINES = 400
 TABLE_ROWS = 20
 REASONS = 10
 
+# What is not here (usage, environment, model, limit) ended with an error and is told as one.
 _HEADLINES: Mapping[str, tuple[str, str]] = {
     "verified": ("VERIFIED", "bold green"),
     "unverified": ("UNVERIFIED", "bold yellow"),
     "no_patch": ("NO VERIFIED PATCH", "bold red"),
-    "limit": ("A LIMIT WAS REACHED", "bold red"),
-    "model": ("THE MODEL FAILED", "bold red"),
-    "environment": ("THE ENVIRONMENT FAILED", "bold red"),
-    "usage": ("NOT POSSIBLE AS ASKED", "bold red"),
     "interrupted": ("INTERRUPTED", "bold red"),
     "dry_run": ("DRY RUN", "bold cyan"),
 }
@@ -77,11 +74,7 @@ def show_result(
     """Verdict, diff, tests before and after, reasons, cost, record and next command."""
     from rich.text import Text
 
-    label, style = _HEADLINES.get(result.outcome, (result.outcome.upper(), "bold"))
-    console.print()
-    console.print(Text.assemble((label, style), f"  {one_line(result.summary, 500)}"), soft_wrap=True)
-    if result.hint:
-        console.print(Text(f"hint: {one_line(result.hint, 500)}"), soft_wrap=True)
+    _print_headline(console, result)
     if show_diff and result.patch is not None:
         console.print()
         console.print(diff_text(result.patch.text))
@@ -92,6 +85,17 @@ def show_result(
     console.print()
     for name, value in _facts(result, applied_to):
         console.print(Text.assemble((f"{name:<8} ", "bold"), one_line(value, 500)), soft_wrap=True)
+
+
+def _print_headline(console: Console, result: RunResult) -> None:
+    from rich.text import Text
+
+    label, style = _HEADLINES.get(result.outcome, ("error:", "bold red"))
+    if label != "error:":
+        console.print()
+    console.print(Text.assemble((label, style), f" {one_line(result.summary, 600)}"), soft_wrap=True)
+    if result.hint:
+        console.print(Text(f"hint: {one_line(result.hint, 600)}"), soft_wrap=True)
 
 
 def diff_text(diff: str, limit: int = DIFF_LINES) -> Text:

@@ -8,6 +8,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from agentforge.cli.summary import changed_outcomes, diff_text, result_document, show_result
@@ -56,7 +57,7 @@ def shown(run: RunResult, **options: Any) -> str:
 
 def test_a_verified_result_shows_verdict_diff_tests_cost_record_and_next_command() -> None:
     text = shown(result())
-    assert "VERIFIED  done" in text
+    assert "VERIFIED done" in text
     assert "+x = 2" in text
     assert [line.split() for line in text.splitlines() if "t::bug" in line] == [
         ["t::bug", "failed", "passed"]
@@ -81,6 +82,15 @@ def test_a_refused_result_says_why_by_test() -> None:
     assert "NO VERIFIED PATCH" in text
     assert "hint: try --retries 5" in text
     assert "- t::ok: passed on the base, now failed" in text
+
+
+@pytest.mark.parametrize("outcome", ["usage", "environment", "model", "limit"])
+def test_a_failure_is_told_as_an_error_with_its_hint(outcome: str) -> None:
+    run = result(
+        outcome=outcome, summary="no engine answers", hint="start it", patch=None, decision=None,
+        baseline=None, report=None,
+    )  # fmt: skip
+    assert shown(run).startswith("error: no engine answers\nhint: start it\n")
 
 
 def test_a_dry_run_has_no_record() -> None:
