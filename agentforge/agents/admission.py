@@ -10,8 +10,9 @@ The rule, in this order. A test is discarded as
    test's own frame, as by a call of what does not exist or with a wrong signature.
 
 It is accepted where an assertion of the test failed (an expected exception that did not come
-included), where the issue names the exception and, raised in the test's own frame, it is not about
-the call itself, or where the exception was raised in the repository's own code.
+included), where the exception was raised in the repository's own code, where it does not end and the
+issue speaks of that, or where the issue names the exception, which, raised in the test's own frame,
+must not be about the call itself.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ _ABOUT_THE_CALL = re.compile(
     r"unexpected keyword argument|positional argument|required keyword-only|has no attribute|"
     r"object is not callable|takes no arguments|cannot import name",
 )
-_HANGS = re.compile(
-    r"\b(hang\w*|infinite|endless|never (return|terminat|finish|end)\w*|time[sd]? ?out|loops? forever)\b"
-)
+_NEVER_ENDED = {
+    Cause.TIMEOUT: re.compile(
+        r"\b(hang\w*|infinite|endless|never (?:return|terminat|finish|end|stop)\w*|time[sd]? ?out|forever)\b"
+    ),
+    Cause.OOM: re.compile(r"\bmemory\b"),
+}
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,11 @@ def _why_not(test: str, base: TestReport, rerun: TestReport, issue: Issue, path:
         return "always green: it passes on the base"
     if first not in _RED:
         return f"not failing: {_shown(first)} on the base"
+    if test == path:
+        return f"broken: the file cannot be collected ({failure.exception}: {_first_line(failure.message)})"
+    if base.cause in _NEVER_ENDED and not failure.exception:
+        named = _NEVER_ENDED[base.cause].search(_text(issue).lower())
+        return "" if named else f"unrelated: it did not finish ({base.cause.value})"
     return _unrelated(failure, issue, path)
 
 
@@ -124,8 +133,6 @@ def _unrelated(failure: TestFailure, issue: Issue, path: str) -> str:
         return f"broken: {kind}: {_first_line(failure.message)}"
     if kind in _ENVIRONMENT and not named:
         return f"unrelated: the environment refused something ({kind})"
-    if "imeout" in kind:
-        return "" if _HANGS.search(issue.text.lower()) else "unrelated: it did not finish in time"
     if kind in _ASSERTION or (not kind and failure.message.startswith("assert ")) or not in_test:
         return ""
     if named and not _ABOUT_THE_CALL.search(failure.message):
@@ -159,4 +166,5 @@ def _reason(failure: TestFailure) -> str:
     if failure.frames:
         path, number, function = failure.frames[-1]
         where = f" at {path}:{number} in {function}"
-    return f"fails on the base with {failure.exception or 'a failure'}{': ' + line if line else ''}{where}"
+    said = ": ".join(part for part in (failure.exception, line) if part) or "a failure"
+    return f"fails on the base with {said}{where}"

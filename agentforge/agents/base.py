@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -12,23 +11,12 @@ from agentforge.core.chat import Completion, Message, ModelRequest
 from agentforge.core.errors import LimitReached
 from agentforge.core.ports import Model, TokenSink
 from agentforge.models.errors import ContextLengthError
+from agentforge.models.ledger import estimate_prompt_tokens
 
-BYTES_PER_TOKEN = 3.5
-"""Fewer than code usually has, so that counts err upwards."""
-MESSAGE_OVERHEAD = 8
 MAX_SHRINKS = 3
 
 Compose = Callable[[int], tuple[Message, ...]]
 """Makes the messages for a budget in tokens; what does not fit is left out."""
-
-
-def estimate_tokens(text: str) -> int:
-    """Upper estimate without a tokenizer: UTF-8 bytes / 3.5, rounded up."""
-    return math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)
-
-
-def count_tokens(messages: tuple[Message, ...]) -> int:
-    return sum(estimate_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)
 
 
 @dataclass(frozen=True)
@@ -91,7 +79,7 @@ class Agent:
         budget, output = self.window.input_tokens, self.window.output_tokens
         for _ in range(MAX_SHRINKS + 1):
             messages = compose(budget)
-            size = count_tokens(messages)
+            size = estimate_prompt_tokens(messages)
             if size <= self.window.input_tokens:
                 try:
                     return await self.model.complete(

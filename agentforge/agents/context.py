@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agentforge.agents.base import BYTES_PER_TOKEN, estimate_tokens
 from agentforge.agents.symbols import Span, decode, enclosing, find_symbol, is_test_path, python_symbols
 from agentforge.core.plan import Step
 from agentforge.core.retrieval import Symbol
 from agentforge.core.tree import TreeReader
+from agentforge.models.ledger import estimate_tokens
 
 SMALL_FILE_TOKENS = 1500
 LARGEST_FILE = 2_000_000
@@ -63,10 +63,10 @@ class CodeView:
 
 def clip(text: str, tokens: int) -> str:
     """`text` within about `tokens`, head and tail kept, saying how much was cut between them."""
-    room = max(0, int(tokens * BYTES_PER_TOKEN))
-    if len(text.encode("utf-8", "replace")) <= room:
+    needed = estimate_tokens(text)
+    if needed <= tokens:
         return text
-    room = int(room * len(text) / len(text.encode("utf-8", "replace")))
+    room = len(text) * max(0, tokens) / needed
     head, tail = int(room * 0.7), int(room * 0.3)
     cut = len(text) - head - tail
     return f"{text[:head]}\n[... {cut} characters left out ...]\n{text[len(text) - tail :]}"

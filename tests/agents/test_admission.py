@@ -66,7 +66,6 @@ def test_the_issues_reasons_are_accepted(exception, message, frames):
         ("ZeroDivisionError", "division by zero", (), "unrelated"),
         ("ConnectionError", "refused", IN_REPO, "unrelated"),
         ("PermissionError", "read-only", IN_TEST, "unrelated"),
-        ("Timeout", "30 s", IN_REPO, "unrelated"),
         ("", "", (), "unrelated"),
     ],
 )
@@ -136,7 +135,30 @@ def test_each_test_of_a_file_is_judged_alone():
     assert dict(admission.discarded)[lost].startswith("broken")
 
 
-def test_a_hang_counts_where_the_issue_speaks_of_one():
-    hanging = run(exception="Timeout", message="30 s", frames=IN_REPO)
-    assert verdict(hanging, issue=Issue(text="bitcount(127) never returns")) == ""
-    assert verdict(hanging, issue=Issue(text="bitcount(127) loops forever")) == ""
+def ended(cause: Cause) -> TestReport:
+    report = run(Outcome.ERROR, message="the test did not finish")
+    return report.model_copy(update={"cause": cause})
+
+
+@pytest.mark.parametrize(
+    "text", ["bitcount(127) never returns", "it loops forever", "it hangs", "it times out"]
+)
+def test_a_hang_counts_where_the_issue_speaks_of_one(text):
+    assert verdict(ended(Cause.TIMEOUT), issue=Issue(text=text)) == ""
+    assert verdict(ended(Cause.OOM), issue=Issue(text=text)).startswith("unrelated")
+    assert verdict(ended(Cause.TIMEOUT)).startswith("unrelated: it did not finish")
+
+
+def test_memory_counts_where_the_issue_speaks_of_it():
+    assert verdict(ended(Cause.OOM), issue=Issue(text="it eats all memory")) == ""
+
+
+@pytest.mark.parametrize("exception", ["ModuleNotFoundError", "SyntaxError", "AssertionError", ""])
+def test_a_collection_error_is_an_id_and_broken(exception):
+    failure = TestFailure(exception=exception, message="assert -1 == 5")
+    report = TestReport(
+        outcomes={PATH: Outcome.ERROR}, failures={PATH: failure}, cause=Cause.COLLECTION_ERROR
+    )
+    admission = admit_tests(report, report, CODE, ISSUE, PATH)
+    assert admission.accepted == ()
+    assert dict(admission.discarded)[PATH].startswith("broken: the file cannot be collected")

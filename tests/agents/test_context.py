@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge.agents.base import estimate_tokens
 from agentforge.agents.context import Place, choose_focus, code_views, source_text, split_lines, step_places
 from agentforge.agents.symbols import (
     changes_between,
@@ -16,6 +15,7 @@ from agentforge.agents.symbols import (
 from agentforge.core.plan import Step
 from agentforge.core.retrieval import Symbol
 from agentforge.core.tree import Tree, TreeFile
+from agentforge.models.ledger import estimate_tokens
 from tests.agents.scripted import CALC, ISSUE, TREE, tree_of
 
 BIG = "".join(f"def f{number}(x):\n    return x + {number}\n\n\n" for number in range(400))
