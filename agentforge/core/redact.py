@@ -9,10 +9,14 @@ MARK = "[redacted]"
 SHORTEST_VALUE = 6
 """A configured value shorter than this would take ordinary words with it."""
 
-# Each pattern's group "secret" is replaced; what stands around it stays readable.
+# Each pattern's group "secret" is replaced; what stands around it stays readable. Every pattern is linear
+# in the text: hostile text passes through here.
+_BEGIN = r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
+_KEY_BLOCK = _BEGIN + r"(?P<secret>(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----))+)-----END [A-Z ]{0,30}PRIVATE KEY-----"
+_CUT_KEY_BLOCK = _BEGIN + r"(?P<secret>(?:(?:\s|\\n|\\r)+[A-Za-z0-9+/=]{40,})+)"
 _SHAPES = (
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?P<secret>[A-Za-z0-9+/=\s\\:,.-]+?)-----END [A-Z ]*PRIVATE KEY-----",
-    r"(?<![A-Za-z0-9_-])(?P<secret>sk-(?:[A-Za-z]{2,10}-)*(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{16,})",
+    _CUT_KEY_BLOCK,
+    r"(?<![A-Za-z0-9_-])(?P<secret>sk-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,})",
     r"(?<![A-Za-z0-9_])(?P<secret>gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{20,})",
     r"(?<![A-Za-z0-9_])(?P<secret>(?:AKIA|ASIA)[A-Z0-9]{16})(?![A-Za-z0-9])",
     r"(?<![A-Za-z0-9_])(?P<secret>xox[abeoprs]-[A-Za-z0-9-]{10,})",
@@ -20,7 +24,7 @@ _SHAPES = (
     r"(?<![A-Za-z0-9_])(?P<secret>hf_[A-Za-z0-9]{30,})",
     r"(?<![A-Za-z0-9_-])(?P<secret>eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})",
     r"(?i:\bbearer)[ \t]+(?P<secret>(?=[A-Za-z0-9._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*)",
-    r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@'\"<>{}\[\]]*:(?P<secret>(?![$%])[^\s/@'\"<>{}\[\]]+)(?=@)",
+    r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s/:@'\"<>{}\[\]]*:(?P<secret>(?![$%])[^\s/@'\"<>{}\[\]]+)(?=@)",
 )
 
 
@@ -29,12 +33,20 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         known = {value for value in values if len(value) >= SHORTEST_VALUE and value not in MARK}
-        self._values = sorted(known, key=lambda value: (-len(value), value))
-        self._shapes = [re.compile(shape) for shape in _SHAPES]
+        longest_first = sorted(known, key=lambda value: (-len(value), value))
+        # Key blocks before values: a value inside one must not break its shape.
+        masks = [f"(?P<secret>{re.escape(value)})" for value in longest_first]
+        self._shapes = [re.compile(shape) for shape in (_KEY_BLOCK, *masks, *_SHAPES)]
 
     def text(self, text: str) -> str:
-        for value in self._values:
-            text = text.replace(value, MARK)
+        """`text` without secrets. What is between marks is looked at again until nothing is found."""
+        while True:
+            cleaner = MARK.join(self._once(part) for part in text.split(MARK))
+            if cleaner == text:
+                return text
+            text = cleaner
+
+    def _once(self, text: str) -> str:
         for shape in self._shapes:
             text = shape.sub(_masked, text)
         return text

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from agentforge.config.settings import ModelSettings
 from agentforge.core.errors import ConfigError
+from agentforge.core.redact import Redactor
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -24,7 +25,7 @@ def endpoint_url(settings: ModelSettings) -> str:
         usable = False
     if not usable:
         hint = "for example http://127.0.0.1:8080/v1"
-        raise ConfigError(f"model.base_url is not an http(s) URL: {url!r}", hint=hint)
+        raise ConfigError(f"model.base_url is not an http(s) URL: {Redactor().text(url)!r}", hint=hint)
     return url.rstrip("/")
 
 

@@ -84,8 +84,8 @@ async def check_endpoint(settings: Settings) -> EndpointReport:
 
     Raises `EndpointError` where the endpoint cannot be used, `ConfigError` for a bad URL.
     """
-    url = endpoint_url(settings.model)
-    model = OpenAIModel(settings.model, Ledger(), redactor=build_redactor(settings))
+    redactor = build_redactor(settings)
+    model = OpenAIModel(settings.model, Ledger(), redactor=redactor)
     started = time.monotonic()
     models: tuple[str, ...] = ()
     try:
@@ -93,7 +93,7 @@ async def check_endpoint(settings: Settings) -> EndpointReport:
     except UnknownModelError:
         await _one_token(model)
     return EndpointReport(
-        base_url=url,
+        base_url=redactor.text(endpoint_url(settings.model)),
         model=settings.model.name,
         models=models,
         listed=settings.model.name in models if models else None,

@@ -262,10 +262,15 @@ class RecordingModel:
     def _append(self, record: CallRecord) -> None:
         # Not in a thread: an interrupted call must leave its line too, and a line takes milliseconds.
         line = record.model_dump_json().encode() + b"\n"
-        with self._lock, self._path.open("ab") as file:
+        with self._lock, open(self._path, "ab", opener=_private) as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
+
+
+def _private(path: str, flags: int) -> int:
+    """A new record is for its owner alone: prompts hold other people's code."""
+    return os.open(path, flags, 0o600)
 
 
 def load_calls(path: Path) -> list[CallRecord]:

@@ -133,7 +133,8 @@ class ScriptedModel:
     """Context manager around the server; every request body is kept in `requests`, in order.
 
     `rejects` names request fields that are answered with a 400 naming them, as endpoints do that do not
-    know them; such requests use up no reply. `api_key` demands a bearer token.
+    know them; such requests use up no reply. `api_key` demands a bearer token; without `lists_models`
+    `/v1/models` is not there.
     """
 
     def __init__(
@@ -143,10 +144,12 @@ class ScriptedModel:
         models: Sequence[str] = ("scripted",),
         rejects: Sequence[str] = (),
         api_key: str | None = None,
+        lists_models: bool = True,
     ) -> None:
         self.models = tuple(models)
         self.rejects = tuple(rejects)
         self.api_key = api_key
+        self.lists_models = lists_models
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.exhausted = False
@@ -232,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Quiet."""
 
     def do_GET(self) -> None:
-        if self.path.rstrip("/") != "/v1/models":
+        if self.path.rstrip("/") != "/v1/models" or not self._script.lists_models:
             self._send(404, json.dumps({"error": {"message": f"no such path {self.path}"}}).encode())
         elif self._authorized():
             rows = [
