@@ -1,0 +1,35 @@
+"""One entry: any answer a model may give, against a tree, to a change set or a refusal."""
+
+from __future__ import annotations
+
+from agentforge.core.errors import PatchError, RefusalReason
+from agentforge.core.tree import TreeReader
+from agentforge.repo.patch.diff_apply import apply_sections
+from agentforge.repo.patch.edits import AppliedEdit
+from agentforge.repo.patch.json_edits import apply_json_edits, parse_json_edits
+from agentforge.repo.patch.paths import jailed
+from agentforge.repo.patch.search_replace import apply_search_replace, looks_like_search_replace
+from agentforge.repo.patch.unified_diff import looks_like_diff, parse_unified_diff
+
+
+def apply_answer(answer: bytes | str, tree: TreeReader, *, target: str | None = None) -> AppliedEdit:
+    """What `answer` changes in `tree`, all or nothing.
+
+    `target` is the file meant where the answer names none. PatchError when the answer cannot be
+    applied whole; nothing is written here (see `write_changes`).
+    """
+    raw = answer.encode("utf-8", "surrogateescape") if isinstance(answer, str) else answer
+    aim = jailed(target) if target else None
+    if not raw.strip():
+        raise PatchError(RefusalReason.MALFORMED, "the answer is empty")
+    if looks_like_search_replace(raw):
+        overlay = apply_search_replace(raw, tree, aim)
+        return AppliedEdit(overlay.settle(), "search_replace", tuple(overlay.notes))
+    if looks_like_diff(raw):
+        overlay = apply_sections(parse_unified_diff(raw), tree, aim)
+        return AppliedEdit(overlay.settle(), "diff", tuple(overlay.notes))
+    edits = parse_json_edits(raw)
+    if edits:
+        overlay = apply_json_edits(edits, tree, aim)
+        return AppliedEdit(overlay.settle(), "json", tuple(overlay.notes))
+    raise PatchError(RefusalReason.MALFORMED, "the answer holds no edit")

@@ -1,0 +1,85 @@
+"""Indentation: what turns an answer's leading blanks into those of the place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+Reindent = Callable[[bytes], bytes | None]
+_BLANKS = b" \t"
+_UNITS = (4, 2, 8, 3)
+
+
+def unchanged(text: bytes) -> bytes | None:
+    return text
+
+
+def lead(text: bytes) -> bytes:
+    return text[: len(text) - len(text.lstrip(_BLANKS))]
+
+
+def shifter(remove: bytes, add: bytes) -> Reindent:
+    """Replace the leading `remove` by `add`; None where a line does not begin with it."""
+
+    def shift(text: bytes) -> bytes | None:
+        if not text.strip():
+            return text
+        return add + text[len(remove) :] if text.startswith(remove) else None
+
+    return shift
+
+
+def indent_shift(pairs: Sequence[tuple[bytes, bytes]]) -> Reindent | None:
+    """The one shift that turns each (answer, file) left side into its right side, None if there is none."""
+    shift: tuple[bytes, bytes] | None = None
+    for answer, real in pairs:
+        answer, real = answer.rstrip(b" \t\r"), real.rstrip(b" \t\r")
+        if answer.lstrip(_BLANKS) != real.lstrip(_BLANKS):
+            return None
+        if not answer:
+            continue
+        step = _step(lead(answer), lead(real))
+        if step is None or (shift is not None and step != shift):
+            return None
+        shift = step
+    return shifter(*shift) if shift is not None else None
+
+
+def _step(answer: bytes, real: bytes) -> tuple[bytes, bytes] | None:
+    if real.endswith(answer):
+        return b"", real[: len(real) - len(answer)]
+    if answer.endswith(real):
+        return answer[: len(answer) - len(real)], b""
+    return None
+
+
+def tab_style(pairs: Sequence[tuple[bytes, bytes]]) -> Reindent | None:
+    """The conversion between tabs and spaces that explains all pairs, None if there is none."""
+    for unit in _UNITS:
+        for to_tabs in (True, False):
+            convert = converter(unit, to_tabs)
+            if _explains(convert, pairs):
+                return convert
+    return None
+
+
+def converter(unit: int, to_tabs: bool) -> Reindent:
+    """Leading `unit` spaces become a tab each, or the other way round."""
+
+    def convert(text: bytes) -> bytes | None:
+        blanks = lead(text)
+        if to_tabs:
+            width = len(blanks.expandtabs(unit))
+            return b"\t" * (width // unit) + b" " * (width % unit) + text[len(blanks) :]
+        return blanks.expandtabs(unit) + text[len(blanks) :]
+
+    return convert
+
+
+def _explains(convert: Reindent, pairs: Sequence[tuple[bytes, bytes]]) -> bool:
+    telling = False
+    for answer, real in pairs:
+        answer, real = answer.rstrip(b" \t\r"), real.rstrip(b" \t\r")
+        if convert(answer) != real:
+            return False
+        telling = telling or answer != real
+    return telling
