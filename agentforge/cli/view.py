@@ -157,10 +157,8 @@ def tail_lines(tail: str, width: int) -> list[str]:
 def _row(who: str, doing: str, width: int) -> Any:
     from rich.text import Text
 
-    row = Text("▸ ", "cyan", no_wrap=True)
-    row.append(f"{one_line(who, 20):<10}", "bold")
-    row.append(one_line(doing, max(width - 14, 10)))
-    return row
+    lane = (f"{one_line(who, 20):<10}", "bold")
+    return Text.assemble(("▸ ", "cyan"), lane, one_line(doing, max(width - 14, 10)), no_wrap=True)
 
 
 @contextmanager
