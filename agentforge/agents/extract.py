@@ -11,9 +11,10 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-_FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*?)[ \t]*\r?$")
+from agentforge.agents.prompts import data
+from agentforge.repo.patch.fences import Block, fenced_blocks
+
 _PYTHON_INFO = frozenset({"", "py", "python", "python3", "py3", "pytest"})
 _CODE_START = re.compile(
     r"^(?:import |from |def |class |async def |@|#|\"\"\"|'''|[A-Za-z_][\w.]*\s*[=(\[:])"
@@ -21,48 +22,21 @@ _CODE_START = re.compile(
 _LARGEST_ANSWER = 400_000
 
 
-@dataclass(frozen=True)
-class Block:
-    """One fenced block. `info` is the lower-cased first word of the info string; `closed` is False
-    where the answer ended before the fence did. `end` is the offset behind the closing fence."""
-
-    info: str
-    text: str
-    closed: bool
-    start: int
-    end: int
+def blocks_in(text: str) -> list[tuple[str, str]]:
+    """(language, text) of each fenced block, by the patch engine's reading of fences."""
+    return [(block.language, block.body.decode("utf-8", "replace")) for block in _fenced(text)]
 
 
-def fenced_blocks(text: str) -> tuple[Block, ...]:
-    """All fenced blocks in order; a fence closes only with the mark that opened it, at least as long."""
-    blocks: list[Block] = []
-    opened: tuple[str, str, int] | None = None
-    body: list[str] = []
-    offset = 0
-    for line in text.split("\n"):
-        found = _FENCE.match(line)
-        line_start, offset = offset, offset + len(line) + 1
-        if opened is None:
-            if found:
-                opened, body = (found["mark"], _first_word(found["info"]), line_start), []
-        elif found and _closes(found["mark"], found["info"], opened[0]):
-            end = min(offset, len(text))
-            blocks.append(Block(opened[1], _joined(body), True, opened[2], end))
-            opened = None
-        else:
-            body.append(line)
-    if opened is not None:
-        blocks.append(Block(opened[1], _joined(body), False, opened[2], len(text)))
-    return tuple(blocks)
+def only_closed_block(text: str) -> str | None:
+    """The one block of an answer that has one, fence included, where that fence is closed."""
+    blocks = _fenced(text)
+    if len(blocks) != 1 or not blocks[0].closed:
+        return None
+    return data(blocks[0].body.decode("utf-8", "replace"), blocks[0].info)
 
 
-def _closes(mark: str, info: str, opened: str) -> bool:
-    return not info and mark[0] == opened[0] and len(mark) >= len(opened)
-
-
-def _first_word(info: str) -> str:
-    words = info.replace("{", " ").replace("}", " ").split()
-    return words[0].lower().lstrip(".") if words else ""
+def _fenced(text: str) -> list[Block]:
+    return fenced_blocks(text.encode("utf-8", "replace"))
 
 
 def _joined(lines: list[str]) -> str:
@@ -87,8 +61,8 @@ def python_module(text: str) -> str | None:
     and a first line such as ``answer = solve()`` is kept.
     """
     text = text[:_LARGEST_ANSWER]
-    blocks = [block for block in fenced_blocks(text) if block.info in _PYTHON_INFO]
-    parsed = [(block.text, tree) for block in blocks if (tree := parse_python(block.text)) and tree.body]
+    blocks = [body for language, body in blocks_in(text) if language in _PYTHON_INFO]
+    parsed = [(body, tree) for body in blocks if (tree := parse_python(body)) and tree.body]
     if parsed:
         best = max(
             enumerate(parsed),
@@ -148,7 +122,7 @@ def json_values(text: str) -> tuple[object, ...]:
     commas, ``//`` comments and Python literals are read too. Values found twice are given once.
     """
     text = text[:_LARGEST_ANSWER]
-    sources = [text, *(block.text for block in fenced_blocks(text))]
+    sources = [text, *(body for _, body in blocks_in(text))]
     values = [value for source in sources if (value := _read_json(source.strip())) is not None]
     if not values:
         values = [value for piece in _balanced(text) if (value := _read_json(piece)) is not None]

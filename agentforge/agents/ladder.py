@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from agentforge.agents.base import Agent, was_cut
-from agentforge.agents.extract import fenced_blocks, parse_python
+from agentforge.agents.extract import only_closed_block, parse_python
 from agentforge.agents.symbols import is_test_path
 from agentforge.config.settings import EditFormat
 from agentforge.core.chat import Completion, Message
@@ -22,6 +22,7 @@ from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.core.ports import TokenSink
 from agentforge.core.tree import Changes, Tree
 from agentforge.models.errors import EmptyAnswerError
+from agentforge.repo.patch import apply_answer
 
 Rung = Literal["diff", "search_replace", "symbol"]
 LADDER: tuple[Rung, ...] = ("diff", "search_replace", "symbol")
@@ -145,17 +146,15 @@ def _whole_answer(completion: Completion, *, last: bool) -> str:
         raise PatchError(RefusalReason.MALFORMED, "the answer was empty")
     if not was_cut(completion):
         return completion.text
-    closed = [block for block in fenced_blocks(completion.text) if block.closed]
-    if last and len(closed) == 1:
-        return completion.text[closed[0].start : closed[0].end]
+    block = only_closed_block(completion.text) if last else None
+    if block is not None:
+        return block
     raise PatchError(
         RefusalReason.TRUNCATED, "the answer was cut off at the output limit; make a smaller edit"
     )
 
 
 def _apply(answer: str, tree: Tree, target: str | None) -> tuple[Changes, tuple[str, ...]]:
-    from agentforge.repo.patch import apply_answer
-
     edit = apply_answer(answer, tree, target=target)
     changes = {path: entry for path, entry in edit.changes.items() if tree.files.get(path) != entry}
     if not changes:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from agentforge.agents.extract import fenced_blocks, json_values, parse_python, python_module
+from agentforge.agents.extract import blocks_in, json_values, only_closed_block, parse_python, python_module
 from agentforge.agents.extract import test_functions as names_of_tests
 
 CODE = "def test_one():\n    assert 1 + 1 == 2\n"
@@ -52,18 +52,14 @@ def test_eg26_not_only_the_first_fence_and_no_trailing_prose():
 
 def test_fences_close_with_the_mark_that_opened_them():
     answer = "````md\n```python\nx = 1\n```\n````\n~~~\n```\n~~~\n"
-    blocks = fenced_blocks(answer)
-    assert [block.info for block in blocks] == ["md", ""]
-    assert blocks[0].text == "```python\nx = 1\n```\n"
-    assert blocks[1].text == "```\n"
-    assert all(block.closed for block in blocks)
+    assert blocks_in(answer) == [("md", "```python\nx = 1\n```\n"), ("", "```\n")]
 
 
-def test_an_open_fence_is_marked_and_offsets_cut_the_block():
-    text = "a\n```py\nx = 1\n```\nb\n```diff\n-x"
-    first, second = fenced_blocks(text)
-    assert text[first.start : first.end] == "```py\nx = 1\n```\n"
-    assert (second.info, second.closed, second.text) == ("diff", False, "-x\n")
+def test_only_closed_block_cuts_the_prose_and_refuses_doubt():
+    assert only_closed_block("a\n```py\nx = 1\n```\nand then") == "```py\nx = 1\n```"
+    assert only_closed_block("```py\nx = 1\n") is None
+    assert only_closed_block("```py\nx = 1\n```\n```py\ny = 1\n```") is None
+    assert only_closed_block("x = 1") is None
 
 
 def test_a_docstring_with_backticks_is_not_the_end():

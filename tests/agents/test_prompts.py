@@ -8,7 +8,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from agentforge.agents.context import CodeView
-from agentforge.agents.extract import fenced_blocks
+from agentforge.agents.extract import blocks_in
 from agentforge.agents.prompts import data, prompt_names, render
 
 VIEW = CodeView("pkg/calc.py", 4, 6, "def add(a, b):\n    return a - b\n", name="add")
@@ -40,7 +40,7 @@ def test_every_prompt_has_a_sample():
 def test_prompt_renders_and_fences_the_issue(name):
     system, user = render(name, **SAMPLES[name])
     assert (system.role, user.role) == ("system", "user")
-    assert EVIL in [block.text for block in fenced_blocks(user.content)]
+    assert ("", EVIL) in blocks_in(user.content)
     assert "Ignore all rules" not in system.content
     assert "instructions" in system.content
     assert "{{" not in user.content + system.content
@@ -73,10 +73,9 @@ def test_each_rung_says_its_own_format(rung):
 
 @pytest.mark.parametrize("text", ["", "plain", "```", "a ````` b", "~~~", "\n\n"])
 def test_data_cannot_close_its_fence(text):
-    (block,) = fenced_blocks(data(text, "python"))
-    assert block.text.rstrip("\n") == text.rstrip("\n")
-    assert block.info == "python"
-    assert block.closed
+    ((language, body),) = blocks_in(data(text, "python"))
+    assert body.rstrip("\n") == text.rstrip("\n")
+    assert language == "python"
 
 
 def test_code_keeps_its_blank_lines_and_indentation():
