@@ -18,7 +18,7 @@ from tests.agents.scripted import Script
 
 
 def elastic(budget: int) -> tuple[Message, ...]:
-    return (Message(role="user", content=clip("word " * 100_000, budget - 40)),)
+    return (Message(role="user", content=clip("word " * 100_000, budget - 100)),)
 
 
 def rigid(budget: int) -> tuple[Message, ...]:
