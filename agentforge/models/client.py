@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -256,6 +257,10 @@ class OpenAIModel:
             if not patience.expired():
                 raise
 
+    def _prepare(self) -> ssl.SSLContext:
+        importlib.import_module("openai.types.chat")
+        return self._certificates
+
     @cached_property
     def _certificates(self) -> ssl.SSLContext:
         """Read once: it takes a tenth of a second."""
@@ -269,12 +274,14 @@ class OpenAIModel:
 
         Proxies from the environment do not apply to this machine's own addresses.
         """
+        # Half a second at first: the event loop goes on.
+        certificates = await asyncio.to_thread(self._prepare)
         import openai
 
         http = openai.DefaultAsyncHttpxClient(
             timeout=self._settings.timeout_s,
             trust_env=not is_loopback(self._base_url),
-            verify=self._certificates,
+            verify=certificates,
         )
         async with openai.AsyncOpenAI(
             api_key=self._key,

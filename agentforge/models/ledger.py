@@ -18,6 +18,8 @@ from agentforge.models.prices import cost_usd
 CHARS_PER_TOKEN = 3.5
 BYTES_PER_TOKEN = 2
 MESSAGE_TOKENS = 8
+TEMPLATE_TOKENS = 32
+"""Chat templates add a system message of their own where there is none."""
 
 
 def estimate_tokens(text: str) -> int:
@@ -34,7 +36,7 @@ def estimate_tokens(text: str) -> int:
 
 def estimate_prompt_tokens(messages: Iterable[Message]) -> int:
     """As `estimate_tokens`, with what a chat template puts around each message."""
-    return MESSAGE_TOKENS + sum(MESSAGE_TOKENS + estimate_tokens(message.content) for message in messages)
+    return TEMPLATE_TOKENS + sum(MESSAGE_TOKENS + estimate_tokens(message.content) for message in messages)
 
 
 class Charge(Frozen):

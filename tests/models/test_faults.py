@@ -111,6 +111,14 @@ async def test_complaint_19_what_passes_is_retried_and_shown_once(
     assert sink.resets == (1 if len(sink.log) > 2 else 0)
 
 
+@pytest.mark.parametrize("flavour", ["openai", "llama.cpp"])
+async def test_complaint_16_an_overflow_is_said_once_with_advice(flavour: str) -> None:
+    with ScriptedModel(lambda body: context_too_long(flavour)) as server:
+        with pytest.raises(ContextLengthError, match="max_output_tokens"):
+            await client_for(server).complete(ask())
+        assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize(("reply", "kind"), PASSING)
 async def test_retries_end(reply: Reply, kind: type[EndpointError]) -> None:
     waits = Waits()
@@ -203,7 +211,7 @@ async def test_no_byte_at_all_is_a_broken_stream() -> None:
 
 
 async def test_slow_tokens_are_no_fault() -> None:
-    with ScriptedModel([Reply("a b c d e f", delay_s=0.1)]) as server:
+    with ScriptedModel([Reply("a b c d e f", delay_s=0.06)]) as server:
         completion = await client_for(server, timeout_s=0.3).complete(ask())
     assert completion.text == "a b c d e f"
 
