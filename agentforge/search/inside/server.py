@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.util
 import json
 import os
 import signal
@@ -143,11 +144,26 @@ def collect(spec: Spec, use: Callable[[list[Any], list[list[Any]]], None]) -> in
             return True
 
     base = ["--capture=no", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    base += ["--rootdir=" + spec["root"], *quiet_plugins()]
+    files = [os.path.join(spec["root"], path) for path in spec["files"]]
+    code = 0
     for extra in ([], ["-o", "addopts="]):
         if spec["mode"] == "observe":
             tracer.start()
-        code = int(pytest.main(base + extra + spec["files"], plugins=[Plugin()]))
+        code = int(pytest.main(base + extra + files, plugins=[Plugin()]))
         sys.settrace(None)
         if code != int(pytest.ExitCode.USAGE_ERROR):
             break
     return code
+
+
+def quiet_plugins() -> list[str]:
+    """Arguments that keep installed plugins from spreading, shuffling or measuring the tests."""
+    wanted = {
+        "xdist": ["-n0"],
+        "pytest_cov": ["--no-cov"],
+        "pytest_randomly": ["-p", "no:randomly"],
+        "pytest_random_order": ["-p", "no:random_order"],
+    }
+    found = [arguments for module, arguments in wanted.items() if importlib.util.find_spec(module)]
+    return [argument for arguments in found for argument in arguments]

@@ -92,6 +92,9 @@ def main() -> None:
     here = os.path.realpath(os.getcwd())
     spec["root"] = here[: -len(spec["workdir"])].rstrip("/") if spec["workdir"] else here
     spec["started"] = time.monotonic()
+    # As the sandbox runs tests: the working directory first, a src folder last.
+    sources = [os.path.join(folder, "src") for folder in (spec["root"], here)]
+    sys.path.extend(path for path in sources if path not in sys.path)
     import pytest  # noqa: F401  (before the fork, so that every child has it)
 
     if spec["mode"] == "observe" or spec["candidates"]:
