@@ -7,13 +7,15 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentforge.cli.failures import tell
 from agentforge.cli.sanitize import one_line
-from agentforge.config.load import Resolved, load_settings
+
+if TYPE_CHECKING:
+    from agentforge.config.load import Resolved
 
 ConfigOption = Annotated[
     Path | None,
@@ -24,6 +26,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 def resolve_settings(config: Path | None, overrides: Mapping[str, object] | None = None) -> Resolved:
     """The configuration of this process; what was ignored is said on stderr."""
+    from agentforge.config.load import load_settings
+
     resolved = load_settings(config, overrides or {}, os.environ)
     for warning in resolved.warnings:
         tell(warning, label="warning")
