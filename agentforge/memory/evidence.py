@@ -10,19 +10,22 @@ from agentforge.core.task import Issue
 from agentforge.memory.tokens import STOP_WORDS, split_identifier
 
 MAX_ISSUE_CHARS = 200_000
+_ENDLESS = re.compile(r"\S{400,}")
 _PATH = re.compile(
     r"(?<![\w/.\\-])((?:[A-Za-z]:)?[\w.+\\/@-]*[\w+-]\.(?:py[xiw]?|pxd|jsx?|tsx?|java|go|rs|cc|cpp|hpp|[ch]))\b"
 )
 _FRAME = re.compile(r'File "([^"\n]{1,400})", line (\d{1,7})(?:, in ([\w<>.]+))?')
 _SHORT_FRAME = re.compile(r"^\s{0,8}(\S{1,300}\.py):(\d{1,7}):(?: in ([\w<>.]+)| \w+|\s*$)", re.MULTILINE)
 _DOTTED = re.compile(r"(?<![\w./\\-])([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)")
-_FROM_IMPORT = re.compile(r"\bfrom\s+([\w.]+)\s+import\s+\(?([\w, ]{1,300})")
+_FROM_IMPORT = re.compile(r"\bfrom\s{1,9}([\w.]+)\s{1,9}import\s{1,9}\(?([\w, ]{1,300})")
 _FENCE = re.compile(r"^(```|~~~)[^\n]*\n(.*?)(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"``?([^`\n]{1,120})``?")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_CALL = re.compile(r"([A-Za-z_]\w{2,})\(")
+_CALL = re.compile(r"\b([A-Za-z_]\w{2,})\(")
 _QUOTED = re.compile(r"""(?:"([^"\n]{8,200})"|'([^'\n]{8,200})'|`([^`\n]{8,200})`)""")
-_ERROR_LINE = re.compile(r"^\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Warning)\s*:\s*(.{8,300})$", re.MULTILINE)
+_ERROR_LINE = re.compile(
+    r"^[ \t]{0,20}(?:[\w.]+\.)?\w*(?:Error|Exception|Warning)\s*:\s*(.{8,300})$", re.MULTILINE
+)
 _VARIABLE = re.compile(r"""['"<{(\[][^'"<>{}()\[\]]*['">})\]]|%\w|\d+|0x[0-9a-f]+""")
 _MIN_FRAGMENT = 12
 
@@ -56,7 +59,7 @@ class Evidence:
 def read_issue(issue: Issue | str) -> Evidence:
     """Collect the evidence of an issue. Linear in its length, which is cut at `MAX_ISSUE_CHARS`."""
     text = issue if isinstance(issue, str) else issue.text
-    text = text[:MAX_ISSUE_CHARS]
+    text = _ENDLESS.sub(" ", text[:MAX_ISSUE_CHARS])  # no name is so long, and patterns stay linear
     title = "" if isinstance(issue, str) else issue.title
     title = title or next((line.strip() for line in text.splitlines() if line.strip()), "")
     whole = text if title in text else f"{title}\n{text}"
@@ -66,7 +69,7 @@ def read_issue(issue: Issue | str) -> Evidence:
         paths=_unique(match.replace("\\", "/") for match in _PATH.findall(_without_frames(whole))),
         frames=tuple(_frames(whole)),
         dotted=_unique(_dotted(whole)),
-        names=_names(title, whole),
+        names=_names(title, _without_frames(whole)),
         fragments=_unique(_fragments(whole)),
     )
 

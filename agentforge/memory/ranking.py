@@ -33,7 +33,7 @@ SYMBOL_WEIGHTS: Mapping[str, float] = {
     "symbol text": 1.0,
     "names defined here": 1.0,
     "dotted names": 1.0,
-    "traceback": 1.5,
+    "traceback": 2.0,
     "vectors": 0.3,
 }
 TEST_FACTOR = 0.25

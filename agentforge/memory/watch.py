@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -167,6 +168,8 @@ class LiveTree:
         if event.event_type in _READING or (event.is_directory and event.event_type in _INSIDE):
             return
         places = {self._relative(os.fsdecode(p)) for p in (event.src_path, event.dest_path) if p}
+        if event.is_directory and event.event_type in ("deleted", "moved"):
+            self._watched.pop(self._relative(os.fsdecode(event.src_path)) or "", None)
         wanted = {place for place in places if place and self._matters(place, event.is_directory)}
         if not wanted:
             return
@@ -188,18 +191,21 @@ class LiveTree:
         return path if path != "." else None
 
     def _settle_bursts(self) -> None:
-        while True:
+        while self._wait_for_burst():
             with self._wake:
-                self._wake.wait_for(lambda: self._dirty or self._stopping)
-                for _ in range(_LONGEST_BURST):
-                    if self._stopping or not self._wake.wait(self._debounce_s):
-                        break
-                if self._stopping:
-                    return
                 dirty, self._dirty = self._dirty, set()
             changed = self._refresh(dirty)
             if changed:
                 self._changed(changed)
+
+    def _wait_for_burst(self) -> bool:
+        """Wait until something happened and then nothing for a while; False when told to stop."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._dirty or self._stopping)
+            end = time.monotonic() + _LONGEST_BURST * self._debounce_s
+            while not self._stopping and time.monotonic() < end and self._wake.wait(self._debounce_s):
+                pass
+            return not self._stopping
 
     def _refresh(self, dirty: set[str]) -> frozenset[str]:
         """Read what is now at the dirty places; the paths whose content differs from before."""
@@ -215,6 +221,7 @@ class LiveTree:
                 self._scan.tree = self._scan.tree.with_changes(changes)
         except (OSError, RepositoryError) as error:
             self._warn(f"{self.root} cannot be read: {error}")
+            self._scan.tree = self._scan.tree.with_changes(dict.fromkeys(self._vanished()))
         after = self._scan.tree.files
         return frozenset(path for path in {*before, *after} if before.get(path) != after.get(path))
 

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import time
+
+from agentforge.core.tree import Tree, TreeFile
+from agentforge.memory.repo_index import RepositoryIndex
+from agentforge.memory.store import VectorStore
+from tests.memory.conftest import make_tree
+
+FILES = {
+    "a.py": "def alpha_beta():\n    return 'first version'\n",
+    "b.py": "def gamma():\n    pass\n\n\ndef delta():\n    pass\n",
+}
+
+
+def test_an_unchanged_file_is_neither_split_nor_embedded_again(store: VectorStore) -> None:
+    index = RepositoryIndex(store)
+    status = index.build(make_tree(FILES))
+    assert (status.files, status.symbols, status.embedded, status.stored) == (2, 3, 3, 3)
+    embedded: list[int] = []
+    embed = store.embedder.embed
+    store.embedder.embed = lambda texts: (embedded.append(len(texts)), embed(texts))[1]  # type: ignore[method-assign]
+    moved = make_tree({"moved/b.py": FILES["b.py"], "a.py": FILES["a.py"] + "\n\ndef new(): pass\n"})
+    assert index.build(moved).embedded == 4
+    assert sum(embedded) == 2, "only the two symbols of the file that changed"
+    assert index.computed == 3
+
+
+def test_vectors_survive_into_a_new_index(store: VectorStore) -> None:
+    RepositoryIndex(store).build(make_tree(FILES))
+    assert RepositoryIndex(store).status(make_tree(FILES)).embedded == 3
+
+
+def test_a_query_embeds_what_it_needs_and_says_so(store: VectorStore) -> None:
+    index = RepositoryIndex(store)
+    found = index.search("alpha beta fails", make_tree(FILES))
+    assert found[0].name == "alpha_beta"
+    assert any(why.startswith("vectors") for why in found[0].why)
+    assert index.status(make_tree(FILES)).embedded >= 1
+
+
+def test_af19_after_an_edit_a_query_returns_only_the_new_text(store: VectorStore) -> None:
+    """Edit, rename, delete; the vectors of the old text are still stored and must not come back."""
+    index = RepositoryIndex(store)
+    index.build(make_tree(FILES))
+    edited = make_tree({"renamed.py": "def alpha_beta():\n    return 'second version'\n"})
+    found = index.search("alpha_beta gamma delta version", edited, k=20)
+    assert {symbol.path for symbol in found} == {"renamed.py"}
+    assert "second version" in found[0].text
+    assert not any("first version" in symbol.text for symbol in found)
+
+
+def test_af18_a_symbol_is_never_cut(store: VectorStore) -> None:
+    body = "".join(f"    step_{n} = {n}  # unusual_word\n" for n in range(300))
+    found = RepositoryIndex(store).search(
+        "unusual_word", make_tree({"a.py": f"def long_one():\n{body}"}), k=1
+    )
+    assert len(found[0].text.splitlines()) == 301
+
+
+def test_links_submodules_and_binaries_are_not_indexed(store: VectorStore) -> None:
+    tree = Tree(
+        {
+            "link.py": TreeFile(b"../../etc/passwd", "120000"),
+            "bin.py": TreeFile(b"\0\1\2"),
+            "latin.py": TreeFile("def größe(): 'é'\n".encode("latin-1")),
+        },
+        frozenset({"sub"}),
+    )
+    assert [file.path for file in RepositoryIndex().open(tree).index.files] == ["latin.py"]
+
+
+def test_a_thousand_files_are_indexed_in_time() -> None:
+    files = {
+        f"pkg{n // 50}/module_{n}.py": "".join(
+            f"class Thing{n}_{m}:\n    def method_{m}(self, value_{m}):\n        return value_{m} + {m}\n\n"
+            for m in range(30)
+        )
+        for n in range(1000)
+    }
+    started = time.monotonic()
+    search = RepositoryIndex().open(make_tree(files))
+    assert time.monotonic() - started < 20
+    assert search.search("Thing700_12 fails")[0].path == "pkg14/module_700.py"
