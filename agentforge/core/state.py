@@ -57,6 +57,8 @@ class RunState(Frozen):
     baseline: TestReport | None = None
     """Report on the base: the whole suite, or the target tests where only related tests are wanted."""
     reproduced: tuple[GeneratedTest, ...] = ()
+    existing: tuple[str, ...] = ()
+    """Failing tests of the base that the issue speaks of."""
     retrieved: Retrieved = Retrieved()
     plan: Plan | None = None
     draft: Edit | None = None
@@ -86,7 +88,8 @@ class RunState(Frozen):
     @property
     def targets(self) -> tuple[str, ...]:
         """Ids (or files, classes) of the tests that must go from failing to passing."""
-        return self.task.target_tests + tuple(test for made in self.generated for test in made.test_ids)
+        made = tuple(test for made in self.generated for test in made.test_ids)
+        return self.task.target_tests + self.existing + made
 
     @property
     def verified(self) -> bool:

@@ -40,7 +40,8 @@ class EventLog:
         self._seq += 1
         stamped = event.model_copy(update={"seq": self._seq, "time": self._clock.now()})
         clean = redact(stamped.model_dump(mode="json"), self._redactor)
-        line = json.dumps(clean, ensure_ascii=True, separators=(",", ":")).encode()
+        # Sorted, so that a replay that reads its input back from JSON writes the same bytes.
+        line = json.dumps(clean, ensure_ascii=True, separators=(",", ":"), sort_keys=True).encode()
         self._write(line, isinstance(event, RunFinished))
         self._listener(EVENT_ADAPTER.validate_json(line))
 

@@ -132,7 +132,8 @@ class Replay:
         recorded = whole_lines(self.record.directory / "events.jsonl")
         for number, (was, now) in enumerate(zip_longest(recorded, self.lines), 1):
             if was != now:
-                return f"event {number} was {_shown(was)}, now {_shown(now)}"
+                at = max(0, _common_length(was or b"", now or b"") - 20)
+                return f"event {number} was {_shown(was, at)}, now {_shown(now, at)}"
         return ""
 
     def _result(self, ending: Ending | None, difference: str, duration_s: float) -> RunResult:
@@ -177,5 +178,10 @@ def _without_masks(value: Any) -> Any:
     return value
 
 
-def _shown(line: bytes | None) -> str:
-    return "missing" if line is None else line.decode("utf-8", "replace")[:160]
+def _common_length(one: bytes, other: bytes) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _shown(line: bytes | None, at: int) -> str:
+    return "missing" if line is None else "…" + line[at : at + 120].decode("utf-8", "replace")

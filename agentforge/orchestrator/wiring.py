@@ -20,7 +20,7 @@ NODES: Mapping[str, Node[RunContext]] = {
     for node in (
         _node("environment", evidence.prepare_environment, "task", "environment"),
         _node("baseline", evidence.run_baseline, "task environment", "baseline"),
-        _node("reproduce", targets.reproduce_issue, "task environment", "reproduced"),
+        _node("reproduce", targets.reproduce_issue, "task environment baseline", "reproduced existing"),
         _node("retrieve", agentic.retrieve, "task", "retrieved"),
         _node("plan", agentic.make_plan, "task retrieved", "plan"),
         _node("code", agentic.write_code, "task plan retrieved round", "draft"),

@@ -105,8 +105,7 @@ def _coder_steps(state: RunState, context: RunContext) -> tuple[Step, ...]:
 async def debug(state: RunState, context: RunContext) -> Delta:
     """The debugger mends the better of the last and the best candidate (AgentForge, III-D eq. 9)."""
     basis = _basis(state)
-    tries = [deadlock.Attempt(signature=item.signature, places=item.places) for item in state.attempts]
-    decision = deadlock.next_strategy(tries)
+    decision = deadlock.next_strategy(_tries(state))
     if decision.deadlock:
         context.emit(DeadlockDetected(signature=decision.signature, strategy=decision.strategy.value))
     if decision.strategy is deadlock.Strategy.STOP:
@@ -129,6 +128,13 @@ async def debug(state: RunState, context: RunContext) -> Delta:
         attempt=state.round,
     )
     return {"repair": _edit("debugger", state.round, result, result.changes, _texts(result))}
+
+
+def _tries(state: RunState) -> list[deadlock.Attempt]:
+    """The executed candidates; a round that brought none repeats the last of them."""
+    tries = [deadlock.Attempt(signature=item.signature, places=item.places) for item in state.attempts]
+    empty_rounds = state.round - 1 - state.attempts[-1].round
+    return tries + tries[-1:] * empty_rounds
 
 
 def _basis(state: RunState) -> Judged:

@@ -20,20 +20,25 @@ from agentforge.search.reproduce import reproduce
 async def reproduce_issue(state: RunState, context: RunContext) -> Delta:
     """Tests taken from the issue's own examples, seen to fail on the base; not asked of a model.
 
-    The user's own target tests make them needless.
+    Where there is no example, failing tests that the issue speaks of take their place; the user's own
+    target tests make both needless.
     """
     if state.task.target_tests:
-        return {"reproduced": ()}
+        return {"reproduced": (), "existing": ()}
     assert state.environment is not None
     found = await reproduce(
         context.sandbox,
         state.environment,
         context.workspace.tree,
         state.task.issue,
+        state.baseline,
         timeout_s=context.settings.sandbox.timeout_s,
     )
     context.emit(TestsSynthesized(accepted=found.tests, discarded=found.discarded))
-    return {"reproduced": found.tests}
+    existing = () if found.tests else found.existing
+    for test in existing:
+        context.notice(f"target test, since it fails and the issue speaks of it: {test}")
+    return {"reproduced": found.tests, "existing": existing}
 
 
 async def synthesize_tests(state: RunState, context: RunContext) -> Delta:
