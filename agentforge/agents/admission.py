@@ -55,6 +55,13 @@ class Admission:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
+def problem_of(admission: Admission) -> str:
+    """Why nothing counted, for the tester's next attempt; "" where something did."""
+    if admission.accepted:
+        return ""
+    return "; ".join(f"{test.rsplit('::', 1)[-1]}: {why}" for test, why in admission.discarded[:5])
+
+
 def admit_tests(base: TestReport, rerun: TestReport, code: bytes, issue: Issue, path: str) -> Admission:
     """Judge the tests of the file `path` by two runs on the base.
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from agentforge.agents.base import Agent
-from agentforge.agents.context import choose_focus, step_places, symbol_places
+from agentforge.agents.context import step_places, symbol_places
 from agentforge.agents.edit_prompt import EditPrompt
+from agentforge.agents.focus import choose_focus
 from agentforge.agents.ladder import EditResult, OnRefused, Sampling, descend
 from agentforge.config.settings import AgentName, EditFormat
 from agentforge.core.plan import Step

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from agentforge.agents.symbols import Span, decode, enclosing, find_symbol, is_test_path, python_symbols
+from agentforge.agents.symbols import Span, decode, enclosing, find_symbol, python_symbols
 from agentforge.core.plan import Step
 from agentforge.core.retrieval import Symbol
 from agentforge.core.tree import TreeReader
@@ -72,12 +73,67 @@ def clip(text: str, tokens: int) -> str:
     return f"{text[:head]}\n[... {cut} characters left out ...]\n{text[len(text) - tail :]}"
 
 
-def source_text(tree: TreeReader, path: str) -> str | None:
-    """The file as text, or None where it is missing, binary, a link, or huge."""
-    if tree.kind(path) != "file":
-        return None
-    content = tree.read(path).data
-    return None if len(content) > LARGEST_FILE or b"\0" in content[:8000] else decode(content)
+@dataclass(frozen=True)
+class Source:
+    """One text file of the tree, read and parsed once."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return split_lines(self.text)
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        return python_symbols(self.text)
+
+    @cached_property
+    def tokens(self) -> int:
+        return estimate_tokens(self.text)
+
+    def whole(self) -> CodeView:
+        return CodeView(self.path, 1, max(1, len(self.lines)), self.text, whole=True)
+
+    def of(self, span: Span) -> CodeView:
+        body = "".join(self.lines[span.start - 1 : span.end])
+        return CodeView(
+            self.path, span.start, span.end, body, name=span.name, owner=span.name.rpartition(".")[0]
+        )
+
+    def symbol_at(self, place: Place) -> CodeView | None:
+        """The symbol that `place` names, else the one around its line."""
+        span = find_symbol(self.spans, place.symbol) if place.symbol else None
+        span = span or (enclosing(self.spans, place.line) if place.line else None)
+        return None if span is None else self.of(span)
+
+    def around(self, line: int, margin: int = 30) -> CodeView:
+        start, end = max(1, line - margin), min(len(self.lines), line + margin)
+        return CodeView(self.path, start, end, "".join(self.lines[start - 1 : end]))
+
+
+class Sources:
+    """The text files of a tree, each read at most once."""
+
+    def __init__(self, tree: TreeReader) -> None:
+        self._tree = tree
+        self._known: dict[str, Source | None] = {}
+
+    def get(self, path: str) -> Source | None:
+        """None where the file is missing, binary, a link, or huge."""
+        if path not in self._known:
+            text = self._read(path)
+            self._known[path] = None if text is None else Source(path, text)
+        return self._known[path]
+
+    def is_missing(self, path: str) -> bool:
+        return self._tree.kind(path) == "missing"
+
+    def _read(self, path: str) -> str | None:
+        if self._tree.kind(path) != "file":
+            return None
+        content = self._tree.read(path).data
+        return None if len(content) > LARGEST_FILE or b"\0" in content[:8000] else decode(content)
 
 
 def step_places(step: Step, symbols: Sequence[Symbol]) -> tuple[Place, ...]:
@@ -122,45 +178,25 @@ def _covers(outer: CodeView, inner: CodeView) -> bool:
 
 
 def _wanted_views(tree: TreeReader, places: Sequence[Place], small: int) -> Iterator[CodeView]:
+    sources = Sources(tree)
     named = {place.path for place in places if place.symbol or place.line}
     for place in places:
-        text = source_text(tree, place.path)
-        if text is None:
-            if tree.kind(place.path) == "missing" and not place.symbol and not place.line:
+        source, whole = sources.get(place.path), not (place.symbol or place.line)
+        if source is None:
+            if whole and sources.is_missing(place.path):
                 yield CodeView(place.path, 0, 0, "")
-        elif estimate_tokens(text) <= small:
-            yield whole_view(place.path, text)
-        elif place.symbol or place.line:
-            yield from _span_views(place, text)
+        elif source.tokens <= small:
+            yield source.whole()
+        elif not whole:
+            view = source.symbol_at(place) or (source.around(place.line) if place.line else None)
+            yield from [view] if view else []
         elif place.path not in named:
-            yield replace(whole_view(place.path, text), whole=False)
-
-
-def whole_view(path: str, text: str) -> CodeView:
-    return CodeView(path, 1, max(1, len(split_lines(text))), text, whole=True)
+            yield replace(source.whole(), whole=False)
 
 
 def split_lines(text: str) -> list[str]:
     r"""Lines with their ends; only ``\n`` ends a line (form feeds and U+2028 are text)."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def _span_views(place: Place, text: str) -> Iterator[CodeView]:
-    spans = python_symbols(text)
-    span = find_symbol(spans, place.symbol) if place.symbol else None
-    span = span or (enclosing(spans, place.line) if place.line else None)
-    if span is not None:
-        yield span_view(place.path, text, span)
-    elif place.line:
-        lines = split_lines(text)
-        start, end = max(1, place.line - 30), min(len(lines), place.line + 30)
-        yield CodeView(place.path, start, end, "".join(lines[start - 1 : end]))
-
-
-def span_view(path: str, text: str, span: Span) -> CodeView:
-    owner = span.name.rpartition(".")[0]
-    body = "".join(split_lines(text)[span.start - 1 : span.end])
-    return CodeView(path, span.start, span.end, body, name=span.name, owner=owner)
 
 
 def _shorten(view: CodeView, tokens: int) -> CodeView:
@@ -173,72 +209,3 @@ def _shorten(view: CodeView, tokens: int) -> CodeView:
             break
         kept.append(line)
     return replace(view, text="".join(kept), end=view.start + max(0, len(kept) - 1), whole=False)
-
-
-def choose_focus(
-    tree: TreeReader,
-    step: Step,
-    symbols: Sequence[Symbol],
-    issue: str,
-    *,
-    first: Sequence[Place] = (),
-    avoid: frozenset[str] = frozenset(),
-) -> CodeView | None:
-    """The one symbol (or small or new file) to be written anew by the whole-symbol format.
-
-    In order: `first` (frames of a failure), the step's own symbols, symbols of its files that the
-    issue names, what retrieval found, the only function of a file, the small file itself. Places in
-    `avoid` (`CodeView.place`) are passed over as long as there is another.
-    """
-    views = list(_focus_candidates(tree, step, symbols, issue, first))
-    fresh = [view for view in views if view.place not in avoid]
-    return next(iter(fresh or views), None)
-
-
-def _focus_candidates(
-    tree: TreeReader, step: Step, symbols: Sequence[Symbol], issue: str, first: Sequence[Place]
-) -> Iterator[CodeView]:
-    owned = [Place(path, name) for path in step.files for name in step.symbols]
-    retrieved = symbol_places(item for item in symbols if not is_test_path(item.path))
-    inside = [place for place in retrieved if place.path in step.files]
-    for place in (*first, *owned):
-        yield from _symbol_at(tree, place)
-    for path in step.files:
-        yield from _named_in(tree, path, issue)
-    for place in inside:
-        yield from _symbol_at(tree, place)
-    for path in step.files:
-        yield from _file_focus(tree, path)
-    for place in retrieved:
-        yield from _symbol_at(tree, place)
-
-
-def _symbol_at(tree: TreeReader, place: Place) -> Iterator[CodeView]:
-    text = source_text(tree, place.path)
-    if text is not None and not is_test_path(place.path):
-        yield from (view for view in _span_views(place, text) if view.name)
-
-
-def _named_in(tree: TreeReader, path: str, issue: str) -> Iterator[CodeView]:
-    text = source_text(tree, path)
-    if text is None:
-        return
-    words = set(re.findall(r"[A-Za-z_]\w*", issue))
-    named = [span for span in python_symbols(text) if span.name.rsplit(".", 1)[-1] in words]
-    for span in sorted(named, key=lambda span: (span.kind == "class", span.start)):
-        yield span_view(path, text, span)
-
-
-def _file_focus(tree: TreeReader, path: str) -> Iterator[CodeView]:
-    text = source_text(tree, path)
-    if text is None:
-        if tree.kind(path) == "missing":
-            yield CodeView(path, 0, 0, "")
-        return
-    functions = [span for span in python_symbols(text) if span.kind == "function"]
-    if len(functions) == 1:
-        yield span_view(path, text, functions[0])
-    if estimate_tokens(text) <= SMALL_FILE_TOKENS:
-        yield whole_view(path, text)
-    for span in functions:
-        yield span_view(path, text, span)

@@ -121,9 +121,20 @@ def edit_places(base: Tree, candidate: Tree) -> tuple[str, ...]:
 def _places_in(path: str, before: bytes, after: bytes) -> Iterator[str]:
     old, new = decode(before), decode(after)
     spans = python_symbols(old)
-    matcher = difflib.SequenceMatcher(None, split_lines(old), split_lines(new), autojunk=False)
+    for start, end in _changed_ranges(split_lines(old), split_lines(new)):
+        for line in range(start + 1, max(end, start + 1) + 1):
+            span = enclosing(spans, line)
+            yield f"{path}::{span.name}" if span else f"{path}:{line}"
+
+
+def _changed_ranges(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Changed ranges of `old`, 0-based, end excluded. Common ends go first, since matching is quadratic."""
+    limit = min(len(old), len(new))
+    head = next((place for place in range(limit) if old[place] != new[place]), limit)
+    rest = range(1, limit - head + 1)
+    tail = next((back - 1 for back in rest if old[-back] != new[-back]), limit - head)
+    before, after = old[head : len(old) - tail], new[head : len(new) - tail]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=len(before) > 2000)
     for tag, start, end, _, _ in matcher.get_opcodes():
         if tag != "equal":
-            for line in range(start + 1, max(end, start + 1) + 1):
-                span = enclosing(spans, line)
-                yield f"{path}::{span.name}" if span else f"{path}:{line}"
+            yield head + start, head + end

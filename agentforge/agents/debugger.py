@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from agentforge.agents.base import Agent
 from agentforge.agents.coder import EditContext
-from agentforge.agents.context import Place, choose_focus, step_places, symbol_places
+from agentforge.agents.context import Place, step_places, symbol_places
 from agentforge.agents.deadlock import NO_DEADLOCK, Decision, Strategy, edit_places
 from agentforge.agents.edit_prompt import EditPrompt
 from agentforge.agents.failures import describe_failures, failing_places
+from agentforge.agents.focus import choose_focus
 from agentforge.agents.ladder import EditResult, OnRefused, Refusal, Sampling, descend
 from agentforge.agents.symbols import changes_between, is_test_path
 from agentforge.config.settings import AgentName, EditFormat

@@ -10,6 +10,7 @@ from agentforge.agents.ladder import Refusal, Rung
 from agentforge.agents.prompts import render
 from agentforge.core.chat import Message
 from agentforge.core.tree import Tree
+from agentforge.models.ledger import estimate_tokens
 
 OVERHEAD_TOKENS = 600
 """What the fixed words of the longest edit prompt take."""
@@ -41,9 +42,9 @@ class EditPrompt:
 
     def compose(self, rung: Rung, refusals: tuple[Refusal, ...], budget: int) -> tuple[Message, ...]:
         """The messages for `rung`, within about `budget` tokens."""
-        if rung == "symbol" and self.focus is not None:
-            return self._symbol(self.focus, refusals, budget)
         room = max(120, budget - OVERHEAD_TOKENS)
+        if rung == "symbol" and self.focus is not None and _fits(self.focus, room):
+            return self._symbol(self.focus, refusals, budget)
         return render(
             "edit",
             rung=rung,
@@ -89,6 +90,11 @@ class EditPrompt:
 def _with_owner(view: CodeView) -> str:
     """A method under its class line, so that the answer says which class it means."""
     return f"class {view.owner.rsplit('.', 1)[-1]}:\n{view.text}" if _is_method(view) else view.text
+
+
+def _fits(view: CodeView, room: int) -> bool:
+    """Whether a symbol can be shown whole and written whole; a huge one is edited in parts."""
+    return estimate_tokens(view.text) <= room // 2
 
 
 def _noun(view: CodeView) -> str:

@@ -20,6 +20,7 @@ _CODE_START = re.compile(
     r"^(?:import |from |def |class |async def |@|#|\"\"\"|'''|[A-Za-z_][\w.]*\s*[=(\[:])"
 )
 _LARGEST_ANSWER = 400_000
+_LARGEST_UNFENCED = 40_000
 
 
 def blocks_in(text: str) -> list[tuple[str, str]]:
@@ -73,9 +74,9 @@ def python_module(text: str) -> str | None:
 
 
 def _unfenced_module(text: str) -> str | None:
-    lines = text.split("\n")
-    starts = [number for number, line in enumerate(lines) if _CODE_START.match(line)][:8]
-    ends = [number for number in range(len(lines), 0, -1) if _may_end(lines, number)][:40]
+    lines = text[:_LARGEST_UNFENCED].split("\n")
+    starts = [number for number, line in enumerate(lines) if _CODE_START.match(line)][:4]
+    ends = [number for number in range(len(lines), 0, -1) if _may_end(lines, number)][:20]
     for start in starts:
         for end in ends:
             code = _joined(lines[start:end])
@@ -154,7 +155,6 @@ def _mend(text: str) -> str:
     for inside, piece in _string_pieces(text):
         if not inside:
             piece = re.sub(r"//[^\n]*", "", piece)
-            piece = re.sub(r"/\*.*?\*/", "", piece, flags=re.DOTALL)
         out.append(piece)
     joined = "".join(out)
     return "".join(
@@ -162,7 +162,8 @@ def _mend(text: str) -> str:
     )
 
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Both patterns match at every quote, so that no answer makes them scan its rest again and again.
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def _string_pieces(text: str) -> Iterator[tuple[bool, str]]:
@@ -175,7 +176,7 @@ def _string_pieces(text: str) -> Iterator[tuple[bool, str]]:
     yield False, text[position:]
 
 
-_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\]]', re.DOTALL)
+_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|[{}\[\]]', re.DOTALL)
 
 
 def _balanced(text: str) -> Iterator[str]:

@@ -11,6 +11,8 @@ from agentforge.agents.extract import parse_python
 from agentforge.agents.symbols import is_test_path
 from agentforge.core.report import Cause, TestFailure, TestReport
 
+_LARGEST = 20_000
+"""Characters of a message or traceback that are looked at: its author may be hostile."""
 _REPR = re.compile(r"<(?:bound method|function|class|module) '?([\w.<>]+)'?(?: (?:at|from|of) [^>]*)?>")
 _WHERE = re.compile(r"^\s*\+?\s*where (?P<value>.+?) = (?P<call>[\w.]+\(.*\))\s*$", re.MULTILINE)
 _UNITTEST = re.compile(
@@ -70,12 +72,12 @@ def comparison(failure: TestFailure) -> tuple[str, str, str] | None:
     The side of the test's assert that holds the call is what came; else pytest's "where" line says so.
     Without either the common order (actual first) is assumed.
     """
-    text = _REPR.sub(r"\1", failure.message or _error_lines(failure.traceback))
+    text = _REPR.sub(r"\1", (failure.message or _error_lines(failure.traceback))[:_LARGEST])
     sides = _assert_sides(text) or _unittest_sides(text)
     if sides is None:
         return None
     left, right = sides
-    in_source = _called_side(failure.traceback)
+    in_source = _called_side(failure.traceback[-_LARGEST:])
     if in_source:
         call, is_left = in_source
         return (call, right, left) if is_left else (call, left, right)
@@ -99,8 +101,13 @@ def _called_side(traceback: str) -> tuple[str, bool] | None:
             left, right = node.test.left, node.test.comparators[0]
             left_calls, right_calls = _holds_call(left), _holds_call(right)
             if left_calls is not right_calls:
-                return ast.unparse(left if left_calls else right), left_calls
+                return _source(found["statement"], left if left_calls else right), left_calls
     return None
+
+
+def _source(statement: str, node: ast.expr) -> str:
+    """The text of `node`; unlike `ast.unparse` it does not recurse into what others nested."""
+    return ast.get_source_segment(statement, node) or ""
 
 
 def _holds_call(node: ast.expr) -> bool:
@@ -114,7 +121,8 @@ def _error_lines(traceback: str) -> str:
 def _assert_sides(text: str) -> tuple[str, str] | None:
     for line in text.split("\n"):
         _, found, expression = line.partition("assert ")
-        tree = parse_python(expression.strip()) if found else None
+        expression = expression.strip()
+        tree = parse_python(expression) if found else None
         node = tree.body[0] if tree and len(tree.body) == 1 else None
         value = node.value if isinstance(node, ast.Expr) else None
         if (
@@ -122,12 +130,12 @@ def _assert_sides(text: str) -> tuple[str, str] | None:
             and len(value.ops) == 1
             and isinstance(value.ops[0], ast.Eq | ast.Is)
         ):
-            return ast.unparse(value.left), ast.unparse(value.comparators[0])
+            return _source(expression, value.left), _source(expression, value.comparators[0])
     return None
 
 
 def _unittest_sides(text: str) -> tuple[str, str] | None:
-    first = text.split("\n", 1)[0].removeprefix("AssertionError: ")
+    first = text.split("\n", 1)[0][:2000].removeprefix("AssertionError: ")
     found = _UNITTEST.match(first)
     return (found["first"], found["second"]) if found and found["sign"] == "!=" else None
 

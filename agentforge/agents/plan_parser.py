@@ -139,7 +139,7 @@ def _known_file(name: str, identifier: str, creates: bool, tree: TreeReader) -> 
         return alike[0]
     if creates and tree.kind(path) == "missing":
         return path
-    near = alike[:3] or difflib.get_close_matches(path, list(tree.paths()), n=3, cutoff=0.5)
+    near = alike[:3] or _close_matches(path, tree)
     advice = f"; did you mean {' or '.join(near)}?" if near else ""
     raise PlanProblem(
         f'step {identifier}: the file "{name}" does not exist{advice} (for a new file, set "new": true)'
@@ -150,6 +150,12 @@ def _same_tail(path: str, tree: TreeReader) -> list[str]:
     """Files whose path ends in `path`, or the reverse (a leading `a/` or repository name)."""
     tails = {path.split("/", 1)[1]} if "/" in path else set()
     return [known for known in tree.paths() if known.endswith(f"/{path}") or known in tails]
+
+
+def _close_matches(path: str, tree: TreeReader) -> list[str]:
+    suffix = path[path.rfind(".") :] if "." in path else ""
+    alike = [known for known in tree.paths() if known.endswith(suffix)]
+    return difflib.get_close_matches(path, alike[:3000], n=3, cutoff=0.5)
 
 
 def _dependencies(entry: Mapping[str, object], ids: Sequence[str], place: int) -> tuple[str, ...]:
@@ -179,8 +185,14 @@ def _in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def plan_for(explanation: str, files: Sequence[str], tree: TreeReader) -> Plan:
-    """The plain plan of one coder step over what retrieval found; tests are left out if there is code."""
+    """The plain plan of one coder step over what retrieval found; tests are left out if there is code.
+
+    Where retrieval found nothing, a tree of at most three code files still says where to look.
+    """
     known = [path for path in dict.fromkeys(files) if tree.kind(path) == "file"]
+    if not known:
+        every = [path for path in tree.paths() if path.endswith(".py") and not is_test_path(path)]
+        known = every if len(every) <= 3 else []
     code = [path for path in known if not is_test_path(path)]
     step = Step(id="s1", description="Repair what the issue describes.", files=tuple((code or known)[:3]))
     return Plan(explanation=explanation, steps=(step,), fallback=True)

@@ -27,9 +27,12 @@ class Span:
 def python_symbols(source: str | bytes) -> tuple[Span, ...]:
     """All functions, methods and classes in order of their first line; () where it does not parse."""
     tree = parse_python(source)
-    return (
-        () if tree is None else tuple(sorted(_walk(tree.body, ""), key=lambda span: (span.start, -span.end)))
-    )
+    if tree is None:
+        return ()
+    try:
+        return tuple(sorted(_walk(tree.body, ""), key=lambda span: (span.start, -span.end)))
+    except RecursionError:  # an elif chain of hundreds is nested that deep
+        return ()
 
 
 def _walk(body: Iterable[ast.stmt], prefix: str) -> Iterator[Span]:

@@ -47,21 +47,25 @@ class Tester(Agent):
         *,
         sink: TokenSink | None = None,
         on_problem: Callable[[str], None] | None = None,
+        problem: str = "",
         attempt: int = 0,
     ) -> WrittenTests:
-        """One pytest module; asked once more with the problem where the first cannot run."""
+        """One pytest module; asked once more with the problem where the first cannot run.
+
+        `problem` says why tests of an earlier call did not count (see `admission`).
+        """
         problems: list[str] = []
         touched = list(dict.fromkeys(path for step in plan.coder_steps() for path in step.files))
         for again in range(2):
-            compose = _composer(context, plan, tree, problems[-1] if problems else "")
-            code, problem = await self._module(compose, tree, sink, attempt + again)
-            if not problem:
+            compose = _composer(context, plan, tree, problems[-1] if problems else problem)
+            code, wrong = await self._module(compose, tree, sink, attempt + again)
+            if not wrong:
                 return WrittenTests(
                     path=choose_path(tree, code, touched), code=code.encode(), problems=tuple(problems)
                 )
-            problems.append(problem)
+            problems.append(wrong)
             if on_problem:
-                on_problem(problem)
+                on_problem(wrong)
         return WrittenTests(problems=tuple(problems))
 
     async def _module(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge.agents.admission import admit_tests
+from agentforge.agents.admission import admit_tests, problem_of
 from agentforge.core.report import Cause, Outcome, TestFailure, TestReport
 from agentforge.core.task import Issue
 
@@ -71,6 +71,13 @@ def test_the_issues_reasons_are_accepted(exception, message, frames):
 )
 def test_other_reasons_are_discarded(exception, message, frames, why):
     assert verdict(run(exception=exception, message=message, frames=frames)).startswith(why)
+
+
+def test_why_nothing_counted_is_told_to_the_next_attempt():
+    green = admit_tests(run(Outcome.PASSED), run(Outcome.PASSED), CODE, ISSUE, PATH)
+    assert problem_of(green) == "test_a: always green: it passes on the base"
+    good = run(exception="AssertionError", message="assert -1 == 5", frames=IN_TEST)
+    assert problem_of(admit_tests(good, good, CODE, ISSUE, PATH)) == ""
 
 
 def test_always_green_is_discarded():

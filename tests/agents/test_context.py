@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge.agents.context import Place, choose_focus, code_views, source_text, split_lines, step_places
+from agentforge.agents.context import Place, Sources, code_views, split_lines, step_places
+from agentforge.agents.focus import choose_focus
 from agentforge.agents.symbols import (
     changes_between,
     enclosing,
@@ -76,9 +77,10 @@ def test_missing_binary_and_huge_files():
             "l.py": TreeFile(b"x='\xe9'\n"),
         }
     )
-    assert source_text(tree, "a.bin") is None
-    assert source_text(tree, "link") is None
-    assert source_text(tree, "l.py") == "x='\ufffd'\n"
+    sources = Sources(tree)
+    assert sources.get("a.bin") is None
+    assert sources.get("link") is None
+    assert sources.get("l.py").text == "x='\ufffd'\n"  # type: ignore[union-attr]
     (view,) = code_views(tree, [Place("new.py"), Place("gone.py", "f")], 100)
     assert view.heading == "new.py (does not exist yet)"
 

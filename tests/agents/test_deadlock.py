@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agentforge.agents.deadlock import (
@@ -14,7 +16,7 @@ from agentforge.agents.deadlock import (
 )
 from agentforge.core.report import Cause, Outcome, TestFailure, TestReport
 from agentforge.core.tree import Tree, TreeFile
-from tests.agents.scripted import CALC, TREE
+from tests.agents.scripted import CALC, TREE, tree_of
 
 A = Attempt(signature="x", places=("a.py::f",))
 B = Attempt(signature="y", places=("a.py::f",))
@@ -82,6 +84,28 @@ def test_signature_tells_failures_apart():
 def test_normalise_keeps_values():
     assert normalise("assert 3 ==  4") == "assert 3 == 4"
     assert normalise("assert -1 == 5") != normalise("assert 0 == 5")
+
+
+def test_edit_places_of_a_large_file_take_no_time():
+    lines = ["\n"] * 30_000 + ["x = 1\n"] + ["\n"] * 30_000
+    base = tree_of({"a.py": "".join(lines)})
+    lines[30_000] = "x = 2\n"
+    started = time.monotonic()
+    assert edit_places(base, tree_of({"a.py": "".join(lines)})) == ("a.py:30001",)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "places"),
+    [
+        ("a\nb\n", "a\nb\nc\n", ("f:3",)),
+        ("a\nb\n", "b\n", ("f:1",)),
+        ("a\n", "a\na\n", ("f:2",)),
+        ("", "x\n", ("f:1",)),
+    ],
+)
+def test_edit_places_of_insertions_and_deletions(old, new, places):
+    assert edit_places(tree_of({"f": old}), tree_of({"f": new})) == places
 
 
 def changed(path: str, text: str | None) -> Tree:

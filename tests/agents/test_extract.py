@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import time
 
 import pytest
 
@@ -88,6 +89,24 @@ def test_json_is_read_in_any_dress(text, value):
 @pytest.mark.parametrize("text", ["", "null", "3", '"x"', "{", '{"a": ', "[" * 3000, "{" * 3000])
 def test_what_is_no_json_object_gives_nothing(text):
     assert json_values(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"' + '\\"' * 150_000,
+        "{" * 1000 + '"' * 100_001,
+        "[1, // " + "/* " * 100_000,
+        "x = (\n" * 20_000,
+        "a " * 200_000,
+    ],
+    ids=["escapes", "quotes", "comments", "open brackets", "prose"],
+)
+def test_hostile_answers_take_no_time(text):
+    started = time.monotonic()
+    assert json_values(text) == ()
+    assert python_module(text) is None
+    assert time.monotonic() - started < 5
 
 
 def test_parse_python_survives_hostile_source():

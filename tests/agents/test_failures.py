@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -145,6 +146,20 @@ def test_one_huge_message_leaves_room_for_the_others():
     text = describe_failures(both, tokens=600)
     assert "F: small" in text
     assert len(text) < 3000
+
+
+def test_hostile_messages_take_no_time_and_no_stack():
+    for message in (
+        "assert " + "[" * 150 + "]" * 150 + " == 1",
+        "assert " + " = a(" * 10**5,
+        "<function " * 10**5,
+    ):
+        failure = TestFailure(
+            exception="AssertionError", message=message, traceback="> assert " + "(" * 10**5
+        )
+        started = time.monotonic()
+        describe_failure("t", failure)
+        assert time.monotonic() - started < 2
 
 
 def test_places_are_the_repositorys_frames_innermost_first():

@@ -12,7 +12,7 @@ from agentforge.agents.planner import Planner, fallback_plan
 from agentforge.core.retrieval import Episode, Retrieved, Symbol
 from agentforge.core.task import Issue
 from agentforge.models.errors import AuthError, EmptyAnswerError
-from tests.agents.scripted import CALC, ISSUE, TREE, Script, cut
+from tests.agents.scripted import CALC, ISSUE, TREE, Script, cut, tree_of
 
 GOOD = {
     "explanation": "add subtracts",
@@ -186,10 +186,12 @@ async def test_errors_of_the_endpoint_pass_through():
         await Planner(Script(AuthError("refused"))).plan(ISSUE, FOUND, TREE)
 
 
-def test_fallback_plan_without_retrieval_has_no_files():
+def test_fallback_plan_without_retrieval_looks_at_a_small_tree_only():
     plan = fallback_plan(Retrieved(), TREE, "nothing found")
     assert plan.fallback
-    assert plan.steps[0].files == ()
+    assert plan.steps[0].files == ("pkg/__init__.py", "pkg/calc.py")
+    large = tree_of({f"m{number}.py": "" for number in range(4)})
+    assert fallback_plan(Retrieved(), large, "nothing found").steps[0].files == ()
 
 
 async def test_complaint16_a_long_issue_fits_a_window_of_2000_tokens():

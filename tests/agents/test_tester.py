@@ -58,6 +58,13 @@ async def test_after_two_unusable_answers_there_are_no_tests():
     assert len(written.problems) == len(told) == 2
 
 
+async def test_why_earlier_tests_did_not_count_is_told():
+    model = Script(f"```python\n{CODE}```")
+    await Tester(model, seed=1).write(CONTEXT, PLAN, TREE, problem="test_add: always green", attempt=2)
+    assert "test_add: always green" in model.prompt()
+    assert model.requests[0].seed == 3
+
+
 @pytest.mark.parametrize(
     ("imports", "right"),
     [
