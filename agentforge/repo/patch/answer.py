@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.core.tree import TreeReader
+from agentforge.repo.patch.code_answer import apply_code
 from agentforge.repo.patch.diff_apply import apply_sections
 from agentforge.repo.patch.edits import AppliedEdit
 from agentforge.repo.patch.json_edits import apply_json_edits, parse_json_edits
@@ -32,4 +33,5 @@ def apply_answer(answer: bytes | str, tree: TreeReader, *, target: str | None = 
     if edits:
         overlay = apply_json_edits(edits, tree, aim)
         return AppliedEdit(overlay.settle(), "json", tuple(overlay.notes))
-    raise PatchError(RefusalReason.MALFORMED, "the answer holds no edit")
+    overlay, edit_format = apply_code(raw, tree, aim)
+    return AppliedEdit(overlay.settle(), edit_format, tuple(overlay.notes))

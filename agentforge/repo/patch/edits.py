@@ -26,6 +26,7 @@ class Hunk:
 
     `index` is the 0-based line of the original file where the run should start, None when the
     answer gives no number. The two flags repeat the diff's "No newline at end of file" marks.
+    `encoded`: the lines are already in the encoding of the file.
     `group` numbers the fenced block it came from: over the same lines a later block wins.
     """
 
@@ -35,6 +36,7 @@ class Hunk:
     new_unterminated: bool = False
     group: int = 0
     label: str = "the edit"
+    encoded: bool = False
 
     @property
     def old(self) -> list[Op]:

@@ -24,7 +24,8 @@ class Change:
 
     def collides(self, other: Change) -> bool:
         if self.start == self.end and other.start == other.end:
-            return self.start == other.start
+            both_bare = not self.hunk.old and not other.hunk.old and self.lines != other.lines
+            return self.start == other.start and not both_bare
         return self.start < other.end and other.start < self.end
 
 
@@ -46,7 +47,7 @@ def apply_hunks(data: bytes, hunks: Sequence[Hunk], path: str) -> tuple[bytes, l
 
 def _in_encoding(hunk: Hunk, data: bytes, path: str) -> Hunk:
     encoding = declared_encoding(data)
-    if encoding is None or all(op.text.isascii() for op in hunk.ops):
+    if encoding is None or hunk.encoded or all(op.text.isascii() for op in hunk.ops):
         return hunk
     ops = []
     for op in hunk.ops:
@@ -82,7 +83,22 @@ def _locate_all(
             drift = parts[0][1].start - hunk.index
     if failures:
         raise combined(failures, others_fit=fitting > 0)
+    located = _latest(located)
     return located, [_note(hunk, place, path) for hunk, place in located if _note(hunk, place, path)]
+
+
+def _latest(located: list[tuple[Hunk, Place]]) -> list[tuple[Hunk, Place]]:
+    """Of blocks that quote the very same lines, the last one."""
+    last: dict[tuple[int, int], int] = {}
+    for hunk, place in located:
+        if hunk.old:
+            key = (place.start, len(hunk.old))
+            last[key] = max(hunk.group, last.get(key, 0))
+    return [
+        (hunk, place)
+        for hunk, place in located
+        if not hunk.old or hunk.group == last[place.start, len(hunk.old)]
+    ]
 
 
 def _place(hunk: Hunk, lines: Sequence[Line], path: str, drift: int | None) -> list[tuple[Hunk, Place]]:

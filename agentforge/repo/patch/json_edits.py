@@ -241,11 +241,13 @@ def _expanded(data: bytes, start: int, end: int, new: bytes, label: str) -> Hunk
     index = data.count(b"\n", 0, first)
     if stop == len(data):
         return _at_end(before, after, index, label)
-    return Hunk(line_ops(before, after), index, label=label)
+    return Hunk(line_ops(before, after), index, label=label, encoded=True)
 
 
 def _at_end(before: list[bytes], after: list[bytes], index: int, label: str) -> Hunk:
     old_bare, new_bare = bool(before[-1]), bool(after) and bool(after[-1])
     before = before if old_bare else before[:-1]
     after = after if new_bare or not after else after[:-1]
-    return Hunk(line_ops(before, after), index, old_bare and not new_bare, new_bare, label=label)
+    return Hunk(
+        line_ops(before, after), index, old_bare and not new_bare, new_bare, label=label, encoded=True
+    )

@@ -1,0 +1,258 @@
+"""Whole functions, methods and classes in the place of their namesakes (rule 11)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from agentforge.core.errors import PatchError, RefusalReason
+from agentforge.repo.patch.code_pieces import Piece, dedented, refuse_unparsable
+from agentforge.repo.patch.edits import Hunk, Op
+from agentforge.repo.patch.filetext import BOM, declared_encoding, split_lines
+from agentforge.repo.patch.imports import Import, NewImport, import_hunks
+from agentforge.repo.patch.outline import Definition, analysis_text, outline, parse_module
+from agentforge.repo.patch.restyle import Style, restyled, string_lines, style_of
+from agentforge.repo.patch.rewrite import rewrite_hunk, transcoded
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One definition of an answer: `path` is its address, ("C", "m") for a method in a bare class."""
+
+    path: tuple[str, ...]
+    definition: Definition
+    lines: tuple[bytes, ...]
+    strings: dict[int, bool]
+    source_indent: bytes
+    given_indent: bytes  # as the answer wrote it, before the whole was moved to the margin
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeAnswer:
+    """A parsed piece of code: its definitions, imports, and what else stands at its top level."""
+
+    module: ast.Module
+    lines: list[bytes]
+    definitions: list[Definition]
+    indent: bytes
+    strings: dict[int, bool]
+    imports: list[NewImport] = field(default_factory=list)
+    others: list[ast.stmt] = field(default_factory=list)
+
+    @property
+    def top(self) -> list[Definition]:
+        return [definition for definition in self.definitions if not definition.parents]
+
+    @property
+    def gap(self) -> int:
+        """Blank lines between the imports and the first definition."""
+        ends = [node.node.end_lineno or 0 for node in self.imports]
+        starts = [definition.start for definition in self.top]
+        if not ends or not starts or min(starts) < max(ends):
+            return 2
+        return sum(not line.strip() for line in self.lines[max(ends) : min(starts)])
+
+
+def read_code(piece: Piece) -> CodeAnswer:
+    """Parse a piece; a uniform indent is taken off first. PatchError partial or malformed."""
+    lines, indent = dedented(piece.lines)
+    module = parse_module(analysis_text(b"\n".join(lines)))
+    if isinstance(module, SyntaxError) and not indent:
+        moved = _method_after_imports(piece.lines)
+        if moved is not None:
+            lines, indent = moved
+            module = parse_module(analysis_text(b"\n".join(lines)))
+    if isinstance(module, SyntaxError):
+        raise refuse_unparsable(piece, module)
+    data = b"\n".join(lines) + b"\n"
+    code = CodeAnswer(module, lines, outline(data), indent, string_lines(analysis_text(data), module))
+    for node in module.body:
+        if isinstance(node, Import):
+            own = tuple(lines[node.lineno - 1 : node.end_lineno])
+            code.imports.append(NewImport(node, own))
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            code.others.append(node)
+    return code
+
+
+def _method_after_imports(lines: Sequence[bytes]) -> tuple[list[bytes], bytes] | None:
+    """Imports at the margin followed by an indented method: the method is moved to the margin."""
+    first = next((n for n, line in enumerate(lines) if line.startswith((b" ", b"\t")) and line.strip()), None)
+    if first is None or not all(
+        line.startswith((b"import ", b"from ", b"#")) or not line.strip() for line in lines[:first]
+    ):
+        return None
+    method, indent = dedented(lines[first:])
+    return [*lines[:first], *method], indent
+
+
+# --- addresses ----------------------------------------------------------------------------------------
+
+
+def wanted_symbols(code: CodeAnswer, file: Sequence[Definition]) -> list[Symbol]:
+    """What the answer defines; a bare class around methods dissolves into them."""
+    symbols: list[Symbol] = []
+    for definition in code.top:
+        symbols += _dissolved(code, definition, file)
+    return symbols
+
+
+def _dissolved(code: CodeAnswer, definition: Definition, file: Sequence[Definition]) -> list[Symbol]:
+    if definition.kind == "class" and _is_address(definition, file):
+        inner = [d for d in code.definitions if d.parents == definition.qualified]
+        return [symbol for child in inner for symbol in _dissolved(code, child, file)]
+    lines = tuple(code.lines[definition.start : definition.end])
+    strings = {
+        number - definition.start: docstring
+        for number, docstring in code.strings.items()
+        if definition.start <= number < definition.end
+    }
+    indent = definition.indent if definition.parents else b""
+    return [Symbol(definition.qualified, definition, lines, strings, indent, code.indent + indent)]
+
+
+def _is_address(definition: Definition, file: Sequence[Definition]) -> bool:
+    """A class that holds nothing but methods, for a class the file has with the same bases (or none given)."""
+    node = definition.node
+    if not isinstance(node, ast.ClassDef):
+        return False
+    if not all(
+        isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for child in node.body
+    ):
+        return False
+    namesakes = [d for d in file if d.kind == "class" and d.name == definition.name]
+    given = _header(node)
+    return any(not given or d.node is None or given == _header(d.node) for d in namesakes)
+
+
+def _header(node: ast.AST) -> list[str]:
+    if not isinstance(node, ast.ClassDef):
+        return []
+    return [ast.unparse(part) for part in (*node.bases, *(keyword.value for keyword in node.keywords))]
+
+
+# --- finding ------------------------------------------------------------------------------------------
+
+
+def find_namesake(symbol: Symbol, file: Sequence[Definition], path: str) -> Definition | None:
+    """The definition that `symbol` replaces; None when the file has none, PatchError ambiguous for several."""
+    found = [d for d in file if d.name == symbol.path[-1] and d.kind == symbol.definition.kind]
+    if len(symbol.path) > 1:
+        found = [d for d in found if d.parents[-len(symbol.path) + 1 :] == symbol.path[:-1]]
+    level = [d for d in found if _same_depth(d, symbol)]
+    found = level or found
+    if len(found) > 1:
+        found = _same_decorators(found, symbol) or found
+    if len(found) <= 1:
+        return found[0] if found else None
+    places = ", ".join(f"{'.'.join(d.qualified)} (line {d.header + 1})" for d in found[:5])
+    what = f"{path} defines {symbol.name} {len(found)} times: {places}"
+    raise PatchError(RefusalReason.AMBIGUOUS, what, path=path, closest=places)
+
+
+def _same_depth(definition: Definition, symbol: Symbol) -> bool:
+    if len(symbol.path) > 1:
+        return definition.depth == symbol.definition.depth
+    if symbol.given_indent:
+        return definition.indent == symbol.given_indent
+    return definition.depth == 0
+
+
+def _same_decorators(found: list[Definition], symbol: Symbol) -> list[Definition]:
+    """Getter and setter, or overloads, told apart by their decorators."""
+    same = [d for d in found if d.decorators == symbol.definition.decorators]
+    return same if len(same) == 1 else []
+
+
+# --- replacing ----------------------------------------------------------------------------------------
+
+
+def symbol_hunks(data: bytes, codes: Sequence[CodeAnswer], path: str) -> tuple[list[Hunk], list[str]]:
+    """The hunks that put the definitions and imports of an answer into the file, and notes.
+
+    Of several definitions for one place the last counts. New helpers go beside their neighbours in
+    the answer. PatchError no_match when the file knows none of the names, ambiguous for twins.
+    """
+    body = data.removeprefix(BOM)
+    file = outline(body)
+    regions: dict[tuple[int, int], tuple[Definition, Symbol]] = {}
+    helpers: dict[str, tuple[Symbol, Definition | None, Definition | None]] = {}
+    for code in codes:
+        symbols = wanted_symbols(code, file)
+        places = [find_namesake(symbol, file, path) for symbol in symbols]
+        for number, (symbol, place) in enumerate(zip(symbols, places, strict=True)):
+            if place is not None:
+                regions[place.header, place.end] = (place, symbol)
+            else:
+                helpers[symbol.name] = (
+                    symbol,
+                    _neighbour(places[:number][::-1]),
+                    _neighbour(places[number:]),
+                )
+    if not regions and (helpers or not any(code.imports for code in codes)):
+        raise _unknown(helpers, file, path)
+    edit = _Editor(body, path, file)
+    hunks = [edit.replacement(place, symbol) for place, symbol in regions.values()]
+    hunks += [edit.helper(*entry) for entry in helpers.values()]
+    wanted = [entry for code in codes for entry in code.imports]
+    gap = next((code.gap for code in codes if code.imports), 2)
+    hunks += import_hunks(data, wanted, gap, "the answer")
+    notes = [f"{path}: {name} is new and was put beside its neighbours" for name in helpers]
+    return hunks, notes
+
+
+def _neighbour(places: Sequence[Definition | None]) -> Definition | None:
+    return next((place for place in places if place is not None), None)
+
+
+def _unknown(names: Iterable[str], file: Sequence[Definition], path: str) -> PatchError:
+    have = "\n".join(f"{d.header + 1:>5} | {d.kind} {'.'.join(d.qualified)}" for d in file[:40])
+    return PatchError(
+        RefusalReason.NO_MATCH, f"{path} does not define {', '.join(names)}", path=path, closest=have
+    )
+
+
+class _Editor:
+    """Turns symbols into hunks of one file."""
+
+    def __init__(self, body: bytes, path: str, file: Sequence[Definition]) -> None:
+        self.lines = split_lines(body)
+        self.texts = [line.text for line in self.lines]
+        self.encoding = declared_encoding(body)
+        self.path, self.file = path, file
+
+    def replacement(self, place: Definition, symbol: Symbol) -> Hunk:
+        """Decorators of the answer replace those of the file; without any, the file's stay."""
+        start = place.start if symbol.definition.decorators else place.header
+        old = self.texts[start : place.end]
+        style = style_of(place.indent, old, self.texts)
+        new = self._new_lines(symbol, style, set(old))
+        return rewrite_hunk(self.lines, start, place.end, new, symbol.name)
+
+    def helper(self, symbol: Symbol, before: Definition | None, after: Definition | None) -> Hunk:
+        """A definition the file lacks, behind the neighbour above it, else in front of the one below."""
+        anchor = before or after
+        assert anchor is not None
+        inside = len(symbol.path) > 1 or anchor.depth == 0
+        anchor = anchor if inside else self._outermost(anchor)
+        style = style_of(anchor.indent, self.texts[anchor.start : anchor.end], self.texts)
+        new = self._new_lines(symbol, style, set())
+        blank = [b""] * (2 if anchor.depth == 0 else 1)
+        index = anchor.end if before else anchor.start
+        lines = [*blank, *new] if before else [*new, *blank]
+        ops = tuple(Op("+", text) for text in lines)
+        return Hunk(ops, index, label=symbol.name, encoded=True)
+
+    def _outermost(self, anchor: Definition) -> Definition:
+        """A helper function goes outside the class whose method it helps."""
+        around = [d for d in self.file if d.depth == 0 and d.start <= anchor.start and anchor.end <= d.end]
+        return around[0] if around else anchor
+
+    def _new_lines(self, symbol: Symbol, style: Style, known: set[bytes]) -> list[bytes]:
+        lines = restyled(symbol.lines, symbol.source_indent, style, symbol.strings, known)
+        return transcoded(lines, self.encoding, self.path, symbol.name)
