@@ -1,4 +1,4 @@
-"""The functions and classes of a Python source by line, from its syntax tree or, failing that, its indents."""
+"""The functions and classes of a Python source, from its syntax tree or, failing that, its indents."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Definition:
 
 
 def parse_module(text: str) -> ast.Module | SyntaxError:
-    """The syntax tree of `text`, or why there is none. Warnings about odd escapes are nobody's business here."""
+    """The syntax tree of `text`, or why there is none. Warnings about odd escapes are left to others."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

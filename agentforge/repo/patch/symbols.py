@@ -11,7 +11,7 @@ from agentforge.repo.patch.code_pieces import Piece, dedented, refuse_unparsable
 from agentforge.repo.patch.edits import Hunk, Op
 from agentforge.repo.patch.filetext import BOM, declared_encoding, split_lines
 from agentforge.repo.patch.imports import Import, NewImport, import_hunks
-from agentforge.repo.patch.outline import Definition, analysis_text, outline, parse_module
+from agentforge.repo.patch.outline import Block, Definition, analysis_text, outline, parse_module
 from agentforge.repo.patch.restyle import Style, restyled, string_lines, style_of
 from agentforge.repo.patch.rewrite import rewrite_hunk, transcoded
 
@@ -75,7 +75,7 @@ def read_code(piece: Piece) -> CodeAnswer:
         if isinstance(node, Import):
             own = tuple(lines[node.lineno - 1 : node.end_lineno])
             code.imports.append(NewImport(node, own))
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        elif not isinstance(node, Block):
             code.others.append(node)
     return code
 
@@ -117,7 +117,7 @@ def _dissolved(code: CodeAnswer, definition: Definition, file: Sequence[Definiti
 
 
 def _is_address(definition: Definition, file: Sequence[Definition]) -> bool:
-    """A class that holds nothing but methods, for a class the file has with the same bases (or none given)."""
+    """A class of nothing but methods, for a class of the file with the same bases (or none given)."""
     node = definition.node
     if not isinstance(node, ast.ClassDef):
         return False
@@ -140,7 +140,7 @@ def _header(node: ast.AST) -> list[str]:
 
 
 def find_namesake(symbol: Symbol, file: Sequence[Definition], path: str) -> Definition | None:
-    """The definition that `symbol` replaces; None when the file has none, PatchError ambiguous for several."""
+    """The definition that `symbol` replaces, None when there is none; PatchError ambiguous for several."""
     found = [d for d in file if d.name == symbol.path[-1] and d.kind == symbol.definition.kind]
     if len(symbol.path) > 1:
         found = [d for d in found if d.parents[-len(symbol.path) + 1 :] == symbol.path[:-1]]
