@@ -142,8 +142,9 @@ def _print_status(status: IndexStatus, as_json: bool) -> None:
 
 
 def _print_ranking(files: list[RankedFile], symbols: list[Symbol]) -> None:
-    strongest = [sorted(file.why.items(), key=lambda pair: -pair[1])[:3] for file in files]
-    reasons = [", ".join(f"{name} {share:.2f}" for name, share in best) for best in strongest]
+    reasons = [
+        ", ".join(f"{name} {share:.2f}" for name, share in list(file.why.items())[:3]) for file in files
+    ]
     rows = [(f"{file.score:.2f}", file.path, why) for file, why in zip(files, reasons, strict=True)]
     print_table(("SCORE", "FILE", "WHY"), rows)
     print()

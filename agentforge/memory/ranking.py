@@ -48,7 +48,7 @@ CANDIDATES = 200
 
 @dataclass(frozen=True)
 class RankedFile:
-    """A file with its fused score and the share of each signal in it."""
+    """A file with its fused score and what each signal adds to it (before the factor for its kind)."""
 
     path: str
     score: float
@@ -126,7 +126,11 @@ class IndexSearch:
         signals = self.signals(read_issue(issue))
         total = self._fuse_files(signals)
         return [
-            RankedFile(self.index.files[number].path, float(total[number]), _shares(signals.files, number))
+            RankedFile(
+                self.index.files[number].path,
+                round(float(total[number]), 4),
+                _contributions(signals.files, FILE_WEIGHTS, number),
+            )
             for number in top_numbers(total, k)
         ]
 
@@ -266,8 +270,11 @@ class IndexSearch:
         path, symbol = self.index.files[ref.file].path, ref.symbol
         whole = symbol.kind != "class" or symbol.end_line - symbol.start_line < MAX_CLASS_LINES
         end = symbol.end_line if whole else symbol.own_end
-        shares = {**_shares(signals.files, ref.file), **_shares(signals.symbols, number)}
-        shares.pop("file", None)
+        own = _contributions(signals.symbols, SYMBOL_WEIGHTS, number)
+        own.pop("file", None)
+        of_file = _contributions(signals.files, FILE_WEIGHTS, ref.file)
+        why = [f"{name} {share:.2f}" for name, share in own.items()]
+        why += [f"file: {name.removeprefix('file ')} {share:.2f}" for name, share in of_file.items()]
         return Symbol(
             path=path,
             name=symbol.name,
@@ -276,7 +283,7 @@ class IndexSearch:
             end_line=end,
             text=self._lines(path, symbol.start_line, end),
             score=round(score, 4),
-            why=tuple(f"{name} {share:.2f}" for name, share in sorted(shares.items(), key=lambda x: -x[1])),
+            why=tuple(why),
         )
 
 
@@ -304,8 +311,12 @@ def _weighted(signals: Mapping[str, Scores], weights: Mapping[str, float], size:
     return total
 
 
-def _shares(signals: Mapping[str, Scores], number: int) -> dict[str, float]:
-    return {name: float(scores[number]) for name, scores in signals.items() if scores[number] >= 0.05}
+def _contributions(
+    signals: Mapping[str, Scores], weights: Mapping[str, float], number: int
+) -> dict[str, float]:
+    """What each signal adds to one score, the largest first; what hardly counts is left out."""
+    added = {name: round(weights[name] * float(scores[number]), 3) for name, scores in signals.items()}
+    return {name: value for name, value in sorted(added.items(), key=lambda pair: -pair[1]) if value >= 0.05}
 
 
 def top_numbers(scores: Scores, k: int) -> list[int]:
