@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 GITHUB_API = "https://api.github.com"
 MAX_TEXT = 1024 * 1024
 _MAX_REDIRECTS = 5
+_MAX_PAGES = 100
 _PATH = re.compile(
-    r"^/(?P<owner>[A-Za-z0-9][A-Za-z0-9-]*)/(?P<name>[A-Za-z0-9._-]+)/(?P<kind>issues|pull)/(?P<number>[0-9]{1,10})/?$"
+    r"^/(?P<owner>[A-Za-z0-9][A-Za-z0-9-]*)/(?P<name>(?!\.{1,2}/)[A-Za-z0-9._-]+)/(?P<kind>issues|pull)/(?P<number>[0-9]{1,10})/?$"
 )
 _TOKEN_HINT = "set GITHUB_TOKEN"  # noqa: S105 (the name of a variable)
 Cause = Literal[
@@ -99,7 +100,9 @@ class _Tracker:
         """The items of every page, following the `next` links."""
         following: str | None = url
         size = 0
-        while following is not None:
+        for _ in range(_MAX_PAGES):
+            if following is None:
+                return
             response, final = self._follow(following)
             items = self._json(response)
             if not isinstance(items, list):

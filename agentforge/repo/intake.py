@@ -39,7 +39,12 @@ class IntakeResult:
 
 def open_repository(ref: RepositoryRef, scratch: Path) -> IntakeResult:
     """Read the repository at its base. Blocking; writes only under `scratch`. Raises `RepositoryError`."""
-    url = None if file_url_path(ref.source) else remote_url(ref.source)
+    at_url = file_url_path(ref.source)
+    url = None if at_url else remote_url(ref.source)
+    if (at_url or url) and ref.include_uncommitted:
+        raise UsageError(
+            "a URL has no uncommitted changes", hint="give a path, or drop --include-uncommitted"
+        )
     if url is not None:
         return _open_remote(ref, url, scratch)
     return _open_local(ref, scratch)
@@ -58,8 +63,6 @@ def resolve_revision(git: Git, revision: str) -> str:
 
 
 def _open_remote(ref: RepositoryRef, url: str, scratch: Path) -> IntakeResult:
-    if ref.include_uncommitted:
-        raise UsageError("a fetched repository has no uncommitted changes", hint="drop --include-uncommitted")
     git = fetch(url, ref.revision, scratch)
     shallow = (git.git_dir / "shallow").exists()
     commit = resolve_revision(git, "HEAD" if shallow else ref.revision or "HEAD")

@@ -25,6 +25,8 @@ _EVERYTHING = (
 
 def remote_url(source: str) -> str | None:
     """`source` when it is a URL that git may fetch, None when it is a path. Raises `RepositoryError`."""
+    if not source.strip():
+        raise RepositoryError("the repository's path is empty", hint="give --repo a path or a URL")
     if source.startswith("-"):
         raise RepositoryError(f"{source}: looks like an option", hint="write a path as ./-name")
     if re.match(r"^[A-Za-z0-9+.-]+::", source):

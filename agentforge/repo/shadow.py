@@ -48,6 +48,15 @@ class Location:
 
 def locate(path: Path) -> Location:
     """The repository that holds `path`. Raises `RepositoryError`."""
+    try:
+        return _locate(path)
+    except OSError as error:
+        raise RepositoryError(
+            f"{path}: {error.strerror}", hint="check the path and its permissions"
+        ) from error
+
+
+def _locate(path: Path) -> Location:
     if not path.exists():
         raise RepositoryError(f"{path}: no such folder", hint="check --repo")
     if not path.is_dir():

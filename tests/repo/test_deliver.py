@@ -20,9 +20,7 @@ FIX = b"def add(a, b):\n    return a + b\n"
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+def root(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "repo")
 
 
@@ -146,12 +144,12 @@ def test_a_branch_leaves_worktree_index_and_head_alone(root: Path) -> None:
     git(root, "fsck", "--strict")
 
 
-def test_the_author_is_the_users_or_a_neutral_one(root: Path, tmp_path: Path) -> None:
+def test_the_author_is_the_users_or_a_neutral_one(root: Path, no_user_configuration: Path) -> None:
     base, patch = prepare(root, {"src/calc.py": TreeFile(FIX)})
     show = ("log", "-1", "--format=%an <%ae> %cn")
     made = create_branch(root, "one", patch, base.base_commit, "m")
     assert git(root, *show, made) == "AgentForge <agentforge@example.invalid> AgentForge"
-    write(tmp_path / "home", {".gitconfig": b"[user]\n\tname = Grace\n\temail = grace@example.invalid\n"})
+    write(no_user_configuration, {".gitconfig": b"[user]\n\tname = Grace\n\temail = grace@example.invalid\n"})
     made = create_branch(root, "two", patch, base.base_commit, "m")
     assert git(root, *show, made) == "Grace <grace@example.invalid> Grace"
     git(root, "config", "user.name", "Local")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.core.errors import AgentForgeError, RepositoryError, UsageError
+from agentforge.core.errors import RepositoryError, UsageError
 from agentforge.core.task import RepositoryRef
 from agentforge.repo.intake import IntakeResult, open_repository
 from tests.repo.git_server import serve_git
@@ -266,6 +266,14 @@ def test_line_endings_of_the_worktree_are_no_change(root: Path, scratch: Path) -
     assert result.tree.files["new.txt"].data == b"a\nb\n"
 
 
+def test_the_users_own_ignore_file_counts(root: Path, scratch: Path, no_user_configuration: Path) -> None:
+    write(root, {"editor.swp": b"x\n", "mine.tmp": b"y\n"})
+    write(no_user_configuration, {".config/git/ignore": b"*.swp\n"})
+    assert intake(root, scratch).dirty_paths == ("mine.tmp",)
+    write(no_user_configuration, {".gitconfig": b"[core]\n\texcludesFile = ~/other\n", "other": b"*.tmp\n"})
+    assert intake(root, scratch).dirty_paths == ("editor.swp",)
+
+
 def test_an_unfinished_merge_is_refused(root: Path, scratch: Path) -> None:
     git(root, "checkout", "-q", "-b", "other")
     write(root, {"README.md": b"theirs\n"})
@@ -304,6 +312,8 @@ def test_names_that_are_not_utf8_survive(root: Path, scratch: Path) -> None:
 
 def test_missing_path_not_a_repository_and_no_commits(tmp_path: Path, scratch: Path) -> None:
     assert "no such folder" in refusal(tmp_path / "absent", scratch)
+    assert "is empty" in refusal("", scratch)
+    assert "name too long" in refusal("x" * 300, scratch)
     write(tmp_path, {"file": b""})
     assert "not a folder" in refusal(tmp_path / "file", scratch)
     (tmp_path / "plain").mkdir()
@@ -390,6 +400,7 @@ def test_fetching_fails_in_one_clear_line(scratch: Path, tmp_path: Path) -> None
     assert "check the address and the network" in refusal(f"{base}/gone", scratch)
 
 
-def test_a_url_has_no_uncommitted_changes(scratch: Path) -> None:
-    with pytest.raises(AgentForgeError, match="no uncommitted changes"):
-        intake("https://127.0.0.1:1/x", scratch, dirty=True)
+def test_a_url_has_no_uncommitted_changes(root: Path, scratch: Path) -> None:
+    for url in ("https://127.0.0.1:1/x", root.as_uri()):
+        with pytest.raises(UsageError, match="no uncommitted changes"):
+            intake(url, scratch, dirty=True)
