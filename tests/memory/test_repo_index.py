@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import time
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from agentforge.core.tree import Tree, TreeFile
 from agentforge.memory.repo_index import RepositoryIndex
 from agentforge.memory.store import VectorStore
@@ -82,3 +85,20 @@ def test_a_thousand_files_are_indexed_in_time() -> None:
     search = RepositoryIndex().open(make_tree(files))
     assert time.monotonic() - started < 20
     assert search.search("Thing700_12 fails")[0].path == "pkg14/module_700.py"
+
+
+NAMES = st.sampled_from(["a.py", "b.py", "sub/c.py"])
+TEXTS = st.sampled_from(
+    ["", "def alpha(): pass\n", "def beta(): alpha()\n", "class Gamma:\n    x = 1\n", "broken(\n"]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(NAMES, st.one_of(st.none(), TEXTS)), max_size=8))
+def test_any_sequence_of_edits_ranks_as_a_fresh_index_does(edits: list[tuple[str, str | None]]) -> None:
+    index, tree = RepositoryIndex(), make_tree({"a.py": "def alpha(): pass\n"})
+    for path, text in edits:
+        tree = tree.with_changes({path: None if text is None else TreeFile(text.encode())})
+        index.open(tree)
+    issue = "`alpha` and beta fail in class Gamma"
+    assert index.search(issue, tree, 20) == RepositoryIndex().search(issue, tree, 20)
