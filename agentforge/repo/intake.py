@@ -75,13 +75,12 @@ def _open_local(ref: RepositoryRef, scratch: Path) -> IntakeResult:
     from_url = file_url_path(ref.source)
     location = locate(from_url or Path(ref.source).expanduser())
     git = make_shadow(location, scratch)
-    head = _head(git)
-    commit = resolve_revision(git, ref.revision) if ref.revision else head
+    commit = resolve_revision(git, ref.revision) if ref.revision else _head(git)
     seen = dirty_paths(git) if location.work_tree and not from_url else []
     if ref.include_uncommitted:
-        _check_includable(ref, commit, head, bare=location.work_tree is None)
+        _check_includable(ref, commit, _head(git), bare=location.work_tree is None)
     if ref.include_uncommitted and seen:
-        tree, notices = read_uncommitted(git, head, seen)
+        tree, notices = read_uncommitted(git, commit, seen)
     else:
         tree, notices = read_tree(git, commit), _left_out(seen)
     _check_subdirectory(tree, location.subdirectory, ref.source)
@@ -104,6 +103,11 @@ def _head(git: Git) -> str:
         return git.text("rev-parse", "--verify", "HEAD^{commit}")
     except GitFailure as failure:
         branch = git.run("symbolic-ref", "-q", "HEAD", ok=(0, 1)).decode("utf-8", "replace").strip()
+        if branch and git.run("for-each-ref", "--count=1") and not git.run("for-each-ref", branch):
+            raise RepositoryError(
+                f"HEAD is on {branch.removeprefix('refs/heads/')}, which has no commits",
+                hint="name one with --base",
+            ) from failure
         if branch and not git.run("for-each-ref", branch):
             raise RepositoryError(
                 "the repository has no commits", hint="commit first: `git add -A && git commit`"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -252,6 +254,18 @@ def test_no_git_at_all_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(bin_folder))
     with pytest.raises(GitFailure, match="git is not on PATH"):
         repo.run("rev-parse", "--git-dir")
+
+
+def test_no_git_when_the_runner_is_first_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from agentforge.repo.git import execute\n"
+        "from agentforge.core.errors import RepositoryError\n"
+        "try: execute(['version'], {}, Path('/'), b'', 9, (0,), 'version')\n"
+        "except RepositoryError as error: sys.exit(str(error))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.stderr == "git cannot be started (install git 2.34 or newer)\n"
 
 
 def test_credentials_leave_no_trace() -> None:

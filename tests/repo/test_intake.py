@@ -198,6 +198,22 @@ def test_bare_and_shallow_repositories(root: Path, scratch: Path, tmp_path: Path
         intake(tmp_path / "bare.git", scratch, dirty=True)
 
 
+def test_a_head_without_commits_is_named_and_a_base_helps(root: Path, scratch: Path) -> None:
+    head = git(root, "rev-parse", "HEAD")
+    git(root, "symbolic-ref", "HEAD", "refs/heads/absent")
+    assert "HEAD is on absent, which has no commits (name one with --base)" in refusal(root, scratch)
+    assert intake(root, scratch, "main").base_commit == head
+
+
+def test_objects_borrowed_from_another_repository_are_found(
+    root: Path, scratch: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "-q", "--shared", str(root), "borrower")
+    alternates = tmp_path / "borrower" / ".git" / "objects" / "info" / "alternates"
+    alternates.write_text("../../../repo/.git/objects\n")
+    assert "README.md" in intake(tmp_path / "borrower", scratch).tree.files
+
+
 def test_sha256_and_packed_repositories(scratch: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     git(tmp_path / "new", "init", "-q", "--object-format=sha256")
