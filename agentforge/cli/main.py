@@ -35,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 verified, 1 no verified patch, 2 usage, 3 environment, 4 model, 5 limit reached, "
-    "6 unverified, 130 interrupted.",
+    "6 unverified, 70 a defect in agentforge, 130 interrupted.",
 )
 
 

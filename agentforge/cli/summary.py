@@ -77,7 +77,7 @@ def show_result(
     _print_headline(console, result)
     if show_diff and result.patch is not None:
         console.print()
-        console.print(diff_text(result.patch.text))
+        console.print(diff_text(result.patch.text), soft_wrap=True)
     if result.baseline is not None or result.report is not None:
         console.print()
         console.print(_test_table(result))
@@ -141,8 +141,8 @@ def _test_table(result: RunResult) -> Table:
     totals = [
         Text(one_line(counts(report)) if report else "-") for report in (result.baseline, result.report)
     ]
-    scope = f" ({result.decision.scope})" if result.decision else ""
-    table.add_row(Text(f"all that ran{one_line(scope)}", "bold"), *totals)
+    scope = f" ({one_line(result.decision.scope)})" if result.decision else ""
+    table.add_row(Text(f"all that ran{scope}", "bold"), *totals)
     return table
 
 

@@ -82,13 +82,17 @@ class LiveView:
         self._tail = ""
         self._call = 0
         self._spend = Spend()
+        self.refresh: Callable[[], None] = _nothing
+        """Redraws the region at once."""
 
     def __call__(self, event: events.Event) -> None:
         with self._lock:
             self._follow(event)
-        for line in describe(event):
-            if self._verbose or not line.detail:
-                self.console.print(styled(line))
+        lines = [line for line in describe(event) if self._verbose or not line.detail]
+        if lines:
+            self.refresh()  # else the lines would be printed above what is already past
+        for line in lines:
+            self.console.print(styled(line))
 
     def __rich__(self) -> RenderableType:
         """Drawn by rich's refresh thread."""
@@ -174,4 +178,9 @@ def _live(view: LiveView) -> Iterator[LiveView]:
         redirect_stderr=False,
     )
     with live:
+        view.refresh = live.refresh
         yield view
+
+
+def _nothing() -> None:
+    """No region is shown."""
