@@ -18,6 +18,8 @@ STARTUP_S = 20.0
 """Seconds of a job beyond its own budget: import of pytest, collection, the last child."""
 CHILD_MEMORY_MB = 320
 OBSERVED_TEST_CPU_S = 1.5
+"""Processor seconds a test may take while it is observed; `HUNG_TEST_CPU_S` after the first that hung."""
+HUNG_TEST_CPU_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Plan:
     targets: tuple[str, ...]
     neighbours: tuple[str, ...]
     cpu_s: float
-    grace_s: float = 4.0
+    grace_s: float = 2.0
     """How long a batch goes on after its first plausible candidate."""
     cold: frozenset[tuple[str, int]] = frozenset()
 
@@ -121,8 +123,11 @@ async def observe(
         "files": list(files),
         "targets": list(targets),
         "test_cpu_s": OBSERVED_TEST_CPU_S,
+        "hung_cpu_s": HUNG_TEST_CPU_S,
+        "restarts": 0,
+        "candidates": [],
     }
-    job = make_job(environment, {**spec, "restarts": 0, "candidates": []}, budget_s)
+    job = make_job(environment, spec, budget_s)
     result = await sandbox.run_job(environment, tree, job)
     records = list(lines_of(result))
     nothing: dict[str, Any] = {"tests": [], "imported": []}

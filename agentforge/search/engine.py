@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentforge.config.settings import SearchSettings
 from agentforge.core.events import SearchProgress
@@ -14,6 +14,7 @@ from agentforge.core.report import TestReport
 from agentforge.core.task import Issue
 from agentforge.core.tree import Changes, Tree, TreeFile
 from agentforge.search.batch import Observation, Observed, Plan, Verdict, observe, screen
+from agentforge.search.hints import Hints
 from agentforge.search.localize import SuspiciousLine, is_test_path, localize
 from agentforge.search.operators import edits_of
 from agentforge.search.rank import naturalness
@@ -26,6 +27,10 @@ BATCH_BUDGET_S = 25.0
 MAX_BATCH = 1500
 MAX_NEIGHBOURS = 80
 NEIGHBOUR_CPU_S = 0.5
+CHILD_CPU_S = 0.06
+SECOND_CHANCE = 10
+PATIENT_CPU_S = 12.0
+MAX_RETRIED = 12
 LINE_TIERS = (8, 20, 60, 200)
 
 
@@ -81,6 +86,7 @@ class SearchEngine:
         self.diagnosis: Diagnosis | None = None
         self.verdicts: list[Verdict] = []
         self.reasons: list[str] = []
+        self._retried: set[int] = set()
 
     async def repair(
         self,
@@ -170,12 +176,29 @@ class SearchEngine:
             batch = await asyncio.to_thread(take, stream, size)
             if not batch:
                 self.reasons.append("every candidate was tried")
+                await self._retry_slow(environment, diagnosis, plan, end, least=0)
                 return
             await self._screen_all(environment, diagnosis, batch, plan, end)
+            if not self._plausible():
+                await self._retry_slow(environment, diagnosis, plan, end, least=1)
             if self._plausible():
                 return
             size = min(size * 3, MAX_BATCH)
         self.reasons.append(f"the limit of {self.settings.max_candidates} candidates was reached")
+
+    async def _retry_slow(
+        self, environment: Environment, diagnosis: Diagnosis, plan: Plan, end: float, least: int
+    ) -> None:
+        """Candidates that ran out of time after `least` passed targets get one longer chance."""
+        slow = [v for v in self.verdicts if v.verdict == "timeout" and v.passed >= least]
+        again = [v.edit for v in slow if id(v.edit) not in self._retried][:MAX_RETRIED]
+        if not again or end - self.clock.monotonic() < 1:
+            return
+        self._retried.update(map(id, again))
+        gone = set(map(id, again))
+        self.verdicts = [v for v in self.verdicts if id(v.edit) not in gone]
+        patient = replace(plan, cpu_s=max(PATIENT_CPU_S if least else 0, plan.cpu_s * SECOND_CHANCE))
+        await self._screen_all(environment, diagnosis, again, patient, end)
 
     async def _screen_all(
         self, environment: Environment, diagnosis: Diagnosis, batch: list[Edit], plan: Plan, end: float
@@ -211,7 +234,8 @@ class SearchEngine:
         if diagnosis is None:
             return SearchOutcome(reasons=tuple(self.reasons))
         scores = {(line.path, line.line): line.score for line in diagnosis.lines}
-        ranked = [self._ranked(diagnosis, v.edit, scores) for v in self._plausible()]
+        hints = make_hints(diagnosis)
+        ranked = [self._ranked(diagnosis, v.edit, scores, hints) for v in self._plausible()]
         counts: dict[str, int] = {}
         for verdict in self.verdicts:
             counts[verdict.verdict] = counts.get(verdict.verdict, 0) + 1
@@ -225,12 +249,13 @@ class SearchEngine:
         )
 
     def _ranked(
-        self, diagnosis: Diagnosis, edit: Edit, scores: Mapping[tuple[str, int], float]
+        self, diagnosis: Diagnosis, edit: Edit, scores: Mapping[tuple[str, int], float], hints: Hints
     ) -> RankedEdit:
         source = diagnosis.sources[edit.path]
         mode = diagnosis.tree.read(edit.path).mode
         changes = {edit.path: TreeFile(edit.apply(source.data), mode)}
-        score = naturalness(edit, source, scores.get((edit.path, edit.line), 0.1))
+        suspicion = scores.get((edit.path, edit.line), 0.1) * hints.factor(edit)
+        score = naturalness(edit, source, suspicion)
         old, new = source.data[edit.start : edit.end].decode().strip(), edit.new.decode().strip()
         return RankedEdit(
             edit, changes, score, f"{edit.path}:{edit.line} {edit.operator}: {old!r} -> {new!r}"
@@ -268,7 +293,7 @@ def make_plan(diagnosis: Diagnosis) -> Plan:
             neighbours.append(seen.test)
             spent += seen.cpu_s
     own = sum(by_name[t].cpu_s for t in targets if by_name[t].outcome != "timeout")
-    limit = min(5.0, 0.15 + 5 * (own + spent))
+    limit = min(5.0, CHILD_CPU_S + 5 * (own + spent))
     return Plan(diagnosis.files, tuple(targets), tuple(neighbours), limit, cold=diagnosis.observed.imported)
 
 
@@ -279,11 +304,11 @@ def overlap(seen: Observation, near: set[tuple[str, int]]) -> int:
 def candidates(diagnosis: Diagnosis, max_lines: int) -> Iterator[Edit]:
     """Edits in likelihood order, tier by tier of lines, each syntax tree once."""
     seen: set[str] = set()
-    start = 0
+    start, hints = 0, make_hints(diagnosis)
     for tier in (*[t for t in LINE_TIERS if t < max_lines], max_lines):
         chosen = diagnosis.lines[start:tier]
         start = tier
-        for edit in ordered(diagnosis.sources, chosen):
+        for edit in ordered(diagnosis.sources, chosen, hints):
             key = fingerprint(diagnosis.sources[edit.path], edit)
             if key is not None and key not in seen and not unchanged(diagnosis.sources[edit.path], edit):
                 seen.add(key)
@@ -294,13 +319,18 @@ def unchanged(source: Source, edit: Edit) -> bool:
     return source.data[edit.start : edit.end] == edit.new
 
 
-def ordered(sources: Mapping[str, Source], lines: Sequence[SuspiciousLine]) -> list[Edit]:
-    """All edits at `lines`, by suspicion times the operator's weight, highest first."""
+def make_hints(diagnosis: Diagnosis) -> Hints:
+    return Hints(o for o in diagnosis.observed.observations if o.test in diagnosis.targets)
+
+
+def ordered(sources: Mapping[str, Source], lines: Sequence[SuspiciousLine], hints: Hints) -> list[Edit]:
+    """All edits at `lines`, by suspicion times weight times the failure's hints, highest first."""
     found: list[tuple[float, int, Edit]] = []
     for path in dict.fromkeys(line.path for line in lines):
         scores = {line.line: line.score for line in lines if line.path == path}
         for edit in edits_of(sources[path], scores):
-            found.append((-scores.get(edit.line, 0.0) * edit.weight, len(found), edit))
+            likely = scores.get(edit.line, 0.0) * edit.weight * hints.factor(edit)
+            found.append((-likely, len(found), edit))
     return [edit for _, _, edit in sorted(found, key=lambda item: item[:2])]
 
 

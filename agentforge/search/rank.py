@@ -20,4 +20,4 @@ def naturalness(edit: Edit, source: Source, suspicion: float) -> float:
     known = set(TOKEN.findall(source.data.decode()))
     strange = sum(1 for token in new if token not in known)
     prior = math.log(max(edit.weight, 1e-3)) + math.log(max(suspicion, 1e-3))
-    return prior - 0.12 * changed - 0.3 * strange
+    return prior - 0.08 * changed - 0.3 * strange

@@ -17,8 +17,12 @@ PR_SET_CHILD_SUBREAPER = 36
 MAX_VERDICT_BYTES = 4 * 1024 * 1024
 TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU)
 
+STEP = b"+"
+"""The line by which a child says that it got one step further."""
+
 Verdict = dict[str, Any]
-Write = Callable[[Verdict], None]
+Write = Callable[["Verdict | None"], None]
+"""Sends a verdict, or None for one step."""
 
 
 def become_subreaper() -> None:
@@ -92,31 +96,36 @@ def confine(cpu_s: float, memory_mb: int) -> None:
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
 
 
-def read_line(fd: int, wall_s: float) -> tuple[str, bytes]:
-    """The child's one line, and how it ended: "line", "eof" (died) or "timeout"."""
-    end, data = time.monotonic() + wall_s, b""
-    while b"\n" not in data:
-        rest = end - time.monotonic()
-        if rest <= 0 or len(data) > MAX_VERDICT_BYTES:
-            return "timeout", b""
-        if not select.select([fd], [], [], rest)[0]:
+def read_verdict(fd: int, wall_s: float) -> tuple[str, bytes, int]:
+    """How the child ended ("line", "eof" where it died, "timeout"), its verdict, and its `+` lines."""
+    end, data, steps = time.monotonic() + wall_s, b"", 0
+    while True:
+        head, newline, rest = data.partition(b"\n")
+        if newline and head != STEP:
+            return "line", head, steps
+        if newline:
+            data, steps = rest, steps + 1
+            continue
+        left = end - time.monotonic()
+        if left <= 0 or len(data) > MAX_VERDICT_BYTES:
+            return "timeout", b"", steps
+        if not select.select([fd], [], [], left)[0]:
             continue
         chunk = os.read(fd, 65536)
         if not chunk:
-            return "eof", b""
+            return "eof", b"", steps
         data += chunk
-    return "line", data.partition(b"\n")[0]
 
 
 def in_child(work: Callable[[Write], None], cpu_s: float, wall_s: float, memory_mb: int) -> dict[str, Any]:
-    """Run `work` in a confined child; its verdict, or {"v": "timeout" | "crash"}."""
+    """Run `work` in a confined child; its verdict, or {"v": "timeout" | "crash", "n": steps done}."""
     read_fd, write_fd = os.pipe()
     pid = fork()
     if pid == 0:
         os.close(read_fd)
         child_main(work, write_fd, cpu_s, memory_mb)
     os.close(write_fd)
-    ended, data = read_line(read_fd, wall_s)
+    ended, data, steps = read_verdict(read_fd, wall_s)
     os.close(read_fd)
     status = finish(pid)
     if ended == "line":
@@ -126,7 +135,7 @@ def in_child(work: Callable[[Write], None], cpu_s: float, wall_s: float, memory_
             verdict = None
         return verdict if isinstance(verdict, dict) else {"v": "crash"}
     timed_out = ended == "timeout" or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in TIME_SIGNALS)
-    return {"v": "timeout" if timed_out else "crash"}
+    return {"v": "timeout" if timed_out else "crash", "n": steps}
 
 
 def fork() -> int:
@@ -155,8 +164,8 @@ def finish(pid: int) -> int:
 def child_main(work: Callable[[Write], None], fd: int, cpu_s: float, memory_mb: int) -> None:
     """Never returns."""
 
-    def write(verdict: dict[str, Any]) -> None:
-        data = json.dumps(verdict).encode() + b"\n"
+    def write(verdict: Verdict | None) -> None:
+        data = json.dumps(verdict).encode() + b"\n" if verdict is not None else STEP + b"\n"
         while data:
             data = data[os.write(fd, data) :]
 

@@ -29,6 +29,7 @@ class Server:
         self.items = {test_id(item, self.root): item for item in items}
         self.imported = imported
         self.deadline = spec["started"] + spec["budget_s"]
+        self.patience = spec.get("test_cpu_s", 0.0)
 
     def serve(self) -> None:
         become_subreaper()
@@ -55,15 +56,15 @@ class Server:
         for test in first + rest:
             if self.late():
                 return
-            record = self.child(functools.partial(self.watch, test, False))
-            record["test"] = test
-            traced = self.child(functools.partial(self.watch, test, True))
-            record["lines"] = traced.get("lines", {})
+            record = self.child(self.patience, functools.partial(self.watch, test, False))
+            if record["v"] == "timeout":
+                self.patience = min(self.patience, self.spec["hung_cpu_s"])
+            traced = self.child(self.patience, functools.partial(self.watch, test, True))
+            record["lines"], record["test"] = traced.get("lines", {}), test
             self.emit(record)
 
-    def child(self, work: Callable[[Write], None]) -> dict[str, Any]:
-        cpu = self.spec["test_cpu_s"]
-        return in_child(work, cpu, 3 * cpu + 1, self.spec["memory_mb"])
+    def child(self, cpu_s: float, work: Callable[[Write], None]) -> dict[str, Any]:
+        return in_child(work, cpu_s, 4 * cpu_s + 1, self.spec["memory_mb"])
 
     def matching(self, wanted: list[str]) -> list[str]:
         """The collected ids meant by `wanted`: exact, or all parameters, or all tests below."""
@@ -127,6 +128,7 @@ class Server:
             if run_item(self.items[test], following)[0] != "passed":
                 verdict = "failed" if index < len(targets) else "broke"
                 return write({"v": verdict, "test": test, "n": index})
+            write(None)
         return write({"v": "plausible", "n": len(order)})
 
 

@@ -57,11 +57,22 @@ def names(site: Site) -> Iterator[Edit]:
         return
     if isinstance(node.ctx, ast.Del):
         return
-    choices = site.scope.values if isinstance(node.ctx, ast.Load) else site.scope.locals
-    base = 0.7 if len(choices) < 8 else 0.4
-    for name in others(choices, node.id):
-        weight = base * (0.7 if "." in name else 1.0) * (0.3 if isinstance(node.ctx, ast.Store) else 1.0)
+    load = isinstance(node.ctx, ast.Load)
+    choices = list(others(site.scope.values if load else site.scope.locals, node.id))
+    beside = siblings(site)
+    for name in choices:
+        weight = 0.6 if len(choices) < 6 else 0.4
+        weight *= (0.7 if "." in name else 1.0) * (1.0 if load else 0.3) * (0.3 if name in beside else 1.0)
         yield site.swap(node, name, "name", weight)
+
+
+def siblings(site: Site) -> frozenset[str]:
+    """The other operands, arguments or elements beside the node: `f(x, x)` and `x < x` are unusual."""
+    parent = site.parent
+    if isinstance(parent, (ast.Call, ast.Tuple, ast.BinOp, ast.Compare, ast.Assign)):
+        parts = [child for child in ast.iter_child_nodes(parent) if isinstance(child, ast.expr)]
+        return frozenset(site.source.text(part) for part in parts if part is not site.node)
+    return frozenset()
 
 
 def callables(site: Site, node: ast.Name) -> Iterator[Edit]:

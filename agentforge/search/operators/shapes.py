@@ -8,7 +8,20 @@ from collections.abc import Iterator
 from agentforge.search.operators.site import Site, others
 from agentforge.search.source import Edit
 
-WRAPPERS = ("len", "abs", "int", "str", "list", "tuple", "sorted", "set", "float", "reversed", "sum", "iter")
+WRAPPERS = {
+    "len": 0.12,
+    "abs": 0.12,
+    "int": 0.15,
+    "str": 0.15,
+    "list": 0.15,
+    "tuple": 0.15,
+    "sorted": 0.12,
+    "set": 0.1,
+    "float": 0.08,
+    "reversed": 0.04,
+    "sum": 0.03,
+    "iter": 0.03,
+}
 METHODS = ("strip()", "lower()", "upper()", "copy()", "items()", "keys()", "values()", "rstrip()", "lstrip()")
 VALUE_PLACES = (ast.Return, ast.Assign, ast.Call, ast.AugAssign, ast.For, ast.comprehension, ast.Compare)
 NON_VALUES = (ast.Constant, ast.Starred, ast.Slice, ast.JoinedStr, ast.Lambda)
@@ -34,15 +47,23 @@ def wrap(site: Site) -> Iterator[Edit]:
     text = site.text()
     name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
     for wrapper in others(WRAPPERS, name):
-        yield site.swap(node, f"{wrapper}({text})", "wrap", 0.15)
+        yield site.swap(node, f"{wrapper}({text})", "wrap", WRAPPERS[wrapper])
     for method in METHODS:
         yield site.swap(node, f"{site.operand(node)}.{method}", "wrap-method", 0.08)
     yield site.swap(node, f"[{text}]", "wrap-list", 0.15)
     yield site.swap(node, f"-{site.operand(node)}", "negate", 0.15)
-    for square in (f"{site.operand(node)} ** 2", f"{site.operand(node)} * 2"):
-        yield site.swap(node, square, "square", 0.06)
     for default in ("[]", "''", "0", "{}", "()"):
         yield site.swap(node, f"{site.operand(node)} or {default}", "default", 0.06)
+
+
+def powers(site: Site) -> Iterator[Edit]:
+    """A number squared, doubled or halved."""
+    node = site.node
+    if not is_value(site) or not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+        return
+    if isinstance(site.parent, (ast.BinOp, ast.Return, ast.Assign, ast.Call, ast.Compare)):
+        for operator in ("** 2", "* 2", "// 2"):
+            yield site.swap(node, f"{site.text()} {operator}", "power", 0.07)
 
 
 def unwrap(site: Site) -> Iterator[Edit]:
@@ -77,7 +98,7 @@ def bounds(site: Site) -> Iterator[Edit]:
         target = site.text(site.parent.targets[0])
     for name in dict.fromkeys([target, "0", "1", *site.scope.locals[:8]]):
         if name and name != site.text():
-            weight = 0.35 if name == target else 0.12 if name in "01" else 0.05
+            weight = 0.5 if name == target else 0.25 if name == "0" else 0.1 if name == "1" else 0.06
             yield site.swap(node, f"max({name}, {site.text()})", "clamp", weight)
             yield site.swap(node, f"min({name}, {site.text()})", "clamp", weight)
 
@@ -216,4 +237,4 @@ def results(site: Site) -> Iterator[Edit]:
         yield site.swap(node, form, "result", 0.15)
 
 
-OPERATORS = (wrap, unwrap, bounds, terms, slices, conditions, results)
+OPERATORS = (wrap, powers, unwrap, bounds, terms, slices, conditions, results)

@@ -45,7 +45,15 @@ class Scope:
     def locals(self) -> list[str]:
         """Parameters, then assigned names, in order of appearance; `self` and `cls` left out."""
         stored = [n.id for n in self.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        return [name for name in dict.fromkeys([*self.parameters, *stored]) if name not in ("self", "cls")]
+        outer = self.enclosing.locals if self.enclosing else []
+        names = dict.fromkeys([*self.parameters, *stored, *outer])
+        return [name for name in names if name not in ("self", "cls")]
+
+    @cached_property
+    def enclosing(self) -> Scope | None:
+        """The scope of the function around this one."""
+        outer = self.source.function_of(self.function) if self.function else None
+        return Scope(self.source, outer) if outer else None
 
     @cached_property
     def module_names(self) -> list[str]:
@@ -104,7 +112,7 @@ class Scope:
     @cached_property
     def containers(self) -> dict[str, str]:
         """Local containers and the method that adds to them: append, add, or update."""
-        found: dict[str, str] = {}
+        found: dict[str, str] = dict(self.enclosing.containers) if self.enclosing else {}
         for node in self.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 method = adder(node.value)

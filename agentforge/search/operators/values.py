@@ -178,7 +178,7 @@ def off_by_one_weight(node: ast.AST, parent: ast.AST | None) -> float:
         return 0.7
     if isinstance(parent, ast.Call) and parent.func is not node:
         name = parent.func.id if isinstance(parent.func, ast.Name) else ""
-        return 0.9 if name == "range" else 0.5
+        return 0.9 if name == "range" else 0.8
     if isinstance(parent, ast.BinOp):
         return 0.4
     if isinstance(parent, (ast.Compare, ast.Return, ast.Assign, ast.Tuple)):
