@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentforge.agents.extract import parse_python
 from agentforge.core.tree import Changes, Tree
+from agentforge.repo.patch.filetext import BOM, declared_encoding
+from agentforge.repo.patch.outline import outline
 
 
 @dataclass(frozen=True)
@@ -25,35 +25,14 @@ class Span:
 
 
 def python_symbols(source: str | bytes) -> tuple[Span, ...]:
-    """All functions, methods and classes in order of their first line; () where it does not parse."""
-    tree = parse_python(source)
-    if tree is None:
-        return ()
+    """All functions, methods and classes in order of their first line, as the patch engine sees them."""
+    content = source.encode("utf-8", "replace") if isinstance(source, str) else source
     try:
-        return tuple(sorted(_walk(tree.body, ""), key=lambda span: (span.start, -span.end)))
+        found = outline(content)
     except RecursionError:  # an elif chain of hundreds is nested that deep
         return ()
-
-
-def _walk(body: Iterable[ast.stmt], prefix: str) -> Iterator[Span]:
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            name = f"{prefix}{node.name}"
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            kind = "class" if isinstance(node, ast.ClassDef) else "function"
-            yield Span(name, kind, first, node.end_lineno or node.lineno)
-            yield from _walk(node.body, f"{name}.")
-        elif isinstance(node, ast.If | ast.Try | ast.With):
-            yield from _walk(_inner(node), prefix)
-
-
-def _inner(node: ast.If | ast.Try | ast.With) -> list[ast.stmt]:
-    found = list(node.body)
-    if isinstance(node, ast.If | ast.Try):
-        found += node.orelse
-    if isinstance(node, ast.Try):
-        found += [statement for handler in node.handlers for statement in handler.body] + node.finalbody
-    return found
+    spans = [Span(".".join(item.qualified), item.kind, item.start + 1, item.end) for item in found]
+    return tuple(sorted(spans, key=lambda span: (span.start, -span.end)))
 
 
 def find_symbol(spans: Iterable[Span], name: str) -> Span | None:
@@ -81,8 +60,9 @@ def changes_between(base: Tree, other: Tree) -> Changes:
 
 
 def decode(data: bytes) -> str:
-    """Source bytes as text for prompts; what is not UTF-8 is shown as replacement marks."""
-    return data.decode("utf-8-sig", "replace")
+    """Source bytes as text for prompts, by their declared encoding; the rest shows replacement marks."""
+    data = data.removeprefix(BOM)
+    return data.decode(declared_encoding(data) or "utf-8", "replace")
 
 
 def is_test_path(path: str) -> bool:

@@ -104,7 +104,23 @@ def test_symbols_with_exact_lines():
     assert find_symbol(spans, "nothing") is None
     assert enclosing(spans, 4).name == "f.g"  # type: ignore[union-attr]
     assert enclosing(spans, 6) is None
-    assert python_symbols("def (") == ()
+    assert python_symbols("x = (") == ()
+
+
+def test_symbols_of_a_file_that_does_not_parse():
+    spans = python_symbols("class A:\n    def m(self):\n        print 'old'\n\n\ndef f(): pass\n")
+    assert [(span.name, span.start, span.end) for span in spans] == [("A", 1, 3), ("A.m", 2, 3), ("f", 6, 6)]
+
+
+def test_deep_nesting_costs_no_stack():
+    chain = "if x == 0:\n    pass\n" + "".join(f"elif x == {number}:\n    pass\n" for number in range(2500))
+    assert python_symbols(chain) == ()
+
+
+def test_a_declared_encoding_is_read():
+    tree = Tree({"l.py": TreeFile("# coding: latin-1\nx = 'é'\n".encode("latin-1"))})
+    (view,) = code_views(tree, [Place("l.py")], 500)
+    assert "é" in view.text
 
 
 @pytest.mark.parametrize(
