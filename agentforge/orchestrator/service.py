@@ -82,7 +82,13 @@ def _settled_task(task: RepairTask, settings: Settings, intake: IntakeResult) ->
     clean = build_redactor(settings).text
     issue = task.issue.model_copy(update={"text": clean(task.issue.text), "title": clean(task.issue.title)})
     return task.model_copy(
-        update={"issue": issue, "subdirectory": intake.subdirectory, "tests_scope": settings.tests_scope}
+        update={
+            "issue": issue,
+            # The source without the credentials that a URL may carry.
+            "repository": task.repository.model_copy(update={"source": source_of(intake)}),
+            "subdirectory": intake.subdirectory,
+            "tests_scope": settings.tests_scope,
+        }
     )
 
 
@@ -195,11 +201,16 @@ def result_patch(state: RunState, ending: Ending) -> Patch | None:
     return state.best.candidate.patch
 
 
+def source_of(intake: IntakeResult) -> str:
+    """The repository as others can find it: its local folder, or its URL without credentials."""
+    return str(intake.root) if intake.root is not None else intake.source
+
+
 def base_record(intake: IntakeResult) -> dict[str, Any]:
     """What a replay needs to know of the base."""
     return {
         "commit": intake.base_commit,
-        "source": intake.source,
+        "source": source_of(intake),
         "tree": intake.tree.digest,
         "submodules": sorted(intake.tree.submodules),
         "notices": list(intake.notices),
