@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 
 from agentforge.agents import deadlock
@@ -28,6 +27,7 @@ from agentforge.core.ports import Model
 from agentforge.core.retrieval import Episode, Retrieved
 from agentforge.core.state import CriticVerdict, Edit, Judged, RunState
 from agentforge.core.tree import TreeFile
+from agentforge.memory.episodes import episode_id
 from agentforge.models.profiles import starting_format
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Delta
@@ -183,7 +183,7 @@ async def store_episode(state: RunState, context: RunContext) -> Delta:
     assert state.best is not None
     patch = state.best.candidate.patch
     episode = Episode(
-        id=hashlib.sha256(state.task.issue.text.encode() + b"\0" + patch.diff).hexdigest()[:16],
+        id="",
         repository=context.repository,
         issue=state.task.issue.text,
         patch=patch.text,
@@ -194,6 +194,7 @@ async def store_episode(state: RunState, context: RunContext) -> Delta:
         model=context.settings.model.name if context.model is not None else "",
         created=context.clock.now().isoformat(),
     )
+    episode = episode.model_copy(update={"id": episode_id(episode)})
     await context.retriever.store(episode)
     context.emit(EpisodeStored(episode=episode.id))
     return {"episode": episode.id}
