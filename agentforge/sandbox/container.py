@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentforge.core.errors import EnvironmentFault, SandboxLost
-from agentforge.sandbox.engine import engine_errors
+from agentforge.sandbox.engine import API_TIMEOUT_S, engine_errors
 from agentforge.sandbox.limits import USER, ContainerPlan
 
 if TYPE_CHECKING:
@@ -56,10 +56,14 @@ class Container:
 
     def get(self, path: str, limit: int) -> bytes:
         """The tar archive of `path`, at most `limit` bytes. Raises `SandboxLost` when it is missing."""
+        url = f"{self._api.base_url}/v{self._api.api_version}/containers/{self.id}/archive"
         data = bytearray()
-        with engine_errors(f"reading {path} from the sandbox"):
-            stream, _ = self._api.get_archive(self.id, path)
-            for chunk in stream:
+        reading = self._api.get(url, params={"path": path}, stream=True, timeout=API_TIMEOUT_S)
+        # Closed on every way out: the engine holds the container for as long as it sends.
+        with engine_errors(f"reading {path} from the sandbox"), closing(reading) as answer:
+            if answer.status_code != 200:
+                raise SandboxLost(f"{path} cannot be read from the sandbox: {answer.text[:200]}")
+            for chunk in answer.iter_content(64 * 1024):
                 data += chunk
                 if len(data) > limit:
                     raise EnvironmentFault(f"{path} in the sandbox is larger than {limit} bytes")

@@ -10,8 +10,16 @@ from agentforge.core.errors import EngineUnavailable, EnvironmentFault, ImageErr
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from docker.errors import APIError
 
 API_TIMEOUT_S = 120
+_GONE = (
+    "not running",
+    "stopped container",
+    "OCI runtime exec failed",
+    "no such process",
+    "container not found",
+)
 _NO_ENGINE_HINT = (
     "start Docker (for example `sudo systemctl start docker`), or run scripts/setup.sh; "
     "`agentforge sandbox doctor` tells more"
@@ -63,14 +71,16 @@ def engine_errors(doing: str) -> Iterator[None]:
         ) from error
 
 
-def _refused(doing: str, error: Exception) -> EnvironmentFault:
+def _refused(doing: str, error: APIError) -> EnvironmentFault:
     text = _short(error)
-    if "is not running" in text or "not running" in text:
-        return SandboxLost(f"{doing}: the container is not running any more")
     if "no space left" in text.lower():
         return EnvironmentFault(
             f"{doing}: the engine's disk is full", hint="`agentforge sandbox prune` frees what we hold"
         )
+    # 409 is "not running" or "marked for removal"; the rest is how runtimes say the same.
+    gone = error.status_code == 409 or any(sign in text for sign in _GONE)
+    if gone:
+        return SandboxLost(f"{doing}: the container is not running any more: {text}")
     return EnvironmentFault(f"{doing}: the engine refused: {text}", hint="see `agentforge sandbox doctor`")
 
 

@@ -6,12 +6,13 @@ import json
 import posixpath
 import secrets
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentforge.config.settings import SandboxSettings
 from agentforge.core.errors import EnvironmentFault, SandboxLost
@@ -35,6 +36,8 @@ _MB = 1024 * 1024
 _SPARE_INODES = 50_000
 _JOB_MB = 64
 _REPORT_GRACE_S = 2.0
+_REMOVAL_S = 0.5
+_KILLED = 137
 _INSIDE = ("collect.py", "launch.py", "report_plugin.py")
 _ENVIRONMENT = {
     "HOME": "/tmp",  # noqa: S108  inside the container
@@ -209,13 +212,23 @@ class Executor:
     ) -> verdict.Circumstances:
         """Ask the kernel only when something went wrong: a green run costs nothing more."""
         clean = ended.exit_code == 0
-        state = {"Running": True} if clean else box.state()
+        state = {"Running": True} if clean else _settled(box, ended)
         running = bool(state["Running"])
         counters = Counters() if clean or not running else box.counters()
         if state.get("OOMKilled"):
             counters = Counters(max(counters.oom_kills, 1), counters.pids_refused)
         full = not clean and b"No space left on device" in output.getvalue()
         return verdict.Circumstances(ended, counters, timeout_s, self.settings.memory_mb, running, full)
+
+
+def _settled(box: Container, ended: Ended) -> Mapping[str, Any]:
+    """The container's state once it is stable. A kill may be the first sign of its removal: look again,
+    and if it is gone (`SandboxLost`) that came from outside; if it stays, from within."""
+    state = box.state()
+    if not ended.host_killed and (ended.exit_code in (None, _KILLED) or not state["Running"]):
+        time.sleep(_REMOVAL_S)
+        state = box.state()
+    return state
 
 
 def _collect(box: Container, python: str, socket: str, record: ExecutionRecord, timeout_s: float) -> None:
