@@ -17,24 +17,26 @@ from agentforge.memory.lexical import LexicalIndex, Scores, query_weights
 from agentforge.memory.paths import PathResolver, is_aside, is_test
 from agentforge.memory.symbols import decode_source
 
+# Set by hand on reasons: text carries most issues; a path or frame in an issue is nearly always right;
+# a name that is defined in few places is often only a bystander. Signals are scaled to 0..1 first.
 FILE_WEIGHTS: Mapping[str, float] = {
-    "file text": 1.0,
-    "title": 0.4,
-    "symbol text": 1.0,
+    "file text": 1.5,
+    "title": 0.8,
+    "symbol text": 1.3,
     "path words": 0.4,
-    "names defined here": 1.2,
-    "dotted names": 1.0,
-    "paths in the issue": 1.5,
-    "traceback": 1.5,
+    "names defined here": 0.8,
+    "dotted names": 0.8,
+    "paths in the issue": 2.0,
+    "traceback": 2.0,
     "message": 0.8,
 }
 SYMBOL_WEIGHTS: Mapping[str, float] = {
-    "file": 1.0,
-    "symbol text": 1.0,
-    "names defined here": 1.0,
+    "file": 0.8,
+    "symbol text": 2.0,
+    "names defined here": 0.6,
     "dotted names": 1.0,
     "traceback": 2.0,
-    "vectors": 0.3,
+    "vectors": 0.2,
 }
 TEST_FACTOR = 0.25
 ASIDE_FACTOR = 0.4

@@ -34,7 +34,7 @@ def test_search_ranks_files_and_symbols_with_reasons(cli: Cli, repo: Path) -> No
     assert ended.code == 0, ended.err
     document = json.loads(ended.out)
     assert document["files"][0]["path"] == "app/urls.py"
-    assert document["files"][0]["why"]["names defined here"] > 1
+    assert document["files"][0]["why"]["names defined here"] == 0.8
     symbol = document["symbols"][0]
     assert (symbol["name"], symbol["start_line"], symbol["end_line"]) == ("parse_url", 1, 2)
     table = cli("index", "search", "--repo", str(repo), "--issue", "`parse_url` is wrong", "-k", "1").out
