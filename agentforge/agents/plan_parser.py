@@ -23,8 +23,8 @@ class PlanProblem(Exception):
     """What is wrong with a plan, in words a model can act on."""
 
 
-def parse_plan(text: str, tree: TreeReader) -> Plan:
-    """The plan in `text`. Raises `PlanProblem`.
+def parse_plan(text: str, tree: TreeReader, shown: Sequence[str] = ()) -> Plan:
+    """The plan in `text`. Raises `PlanProblem`; `shown` are the files it may name instead of unknown ones.
 
     Read: an object with `steps`, such an object under `plan`, a bare list of steps, a single step;
     `desc`, `task` for `description`; `file` for `files`. A step without `depends_on` depends on the
@@ -36,7 +36,7 @@ def parse_plan(text: str, tree: TreeReader) -> Plan:
     if len(raw) > MAX_STEPS:
         raise PlanProblem(f"there are {len(raw)} steps; give at most {MAX_STEPS}")
     ids = _step_ids(raw)
-    steps = [_step(entry, ids, place, tree) for place, entry in enumerate(raw)]
+    steps = [_step(entry, ids, place, tree, shown) for place, entry in enumerate(raw)]
     if all(step.agent != "coder" for step in steps):
         raise PlanProblem('no step has the agent "coder"; one that changes the code is needed')
     return Plan(explanation=explanation, steps=_in_order(steps))
@@ -93,7 +93,9 @@ def _identifier(value: object, place: int) -> str:
     return text or f"s{place}"
 
 
-def _step(entry: Mapping[str, object], ids: Sequence[str], place: int, tree: TreeReader) -> Step:
+def _step(
+    entry: Mapping[str, object], ids: Sequence[str], place: int, tree: TreeReader, shown: Sequence[str]
+) -> Step:
     identifier = ids[place]
     agent = _text(entry, "agent", "role").lower() or "coder"
     if agent not in AGENTS:
@@ -104,7 +106,7 @@ def _step(entry: Mapping[str, object], ids: Sequence[str], place: int, tree: Tre
     # A tester's file is chosen by us; a coder may name new files only on purpose.
     creates = agent == "tester" or bool(entry.get("new")) or bool(_CREATES.search(description))
     names = _names(entry, identifier, "files", "file", "path")
-    files = [_known_file(name, identifier, creates, tree) for name in names]
+    files = [_known_file(name, identifier, creates, tree, shown) for name in names]
     return Step(
         id=identifier,
         agent=agent,
@@ -127,7 +129,7 @@ def _names(entry: Mapping[str, object], identifier: str, *keys: str) -> tuple[st
     return ()
 
 
-def _known_file(name: str, identifier: str, creates: bool, tree: TreeReader) -> str:
+def _known_file(name: str, identifier: str, creates: bool, tree: TreeReader, shown: Sequence[str]) -> str:
     path = name.split("::")[0].removeprefix("./")
     parts = path.split("/")
     if not path or path.startswith("/") or ".." in parts or ".git" in parts or "\\" in path:
@@ -139,7 +141,7 @@ def _known_file(name: str, identifier: str, creates: bool, tree: TreeReader) -> 
         return alike[0]
     if creates and tree.kind(path) == "missing":
         return path
-    near = alike[:3] or _close_matches(path, tree)
+    near = alike[:3] or _close_matches(path, tree) or shown[:3]
     advice = f"; did you mean {' or '.join(near)}?" if near else ""
     raise PlanProblem(
         f'step {identifier}: the file "{name}" does not exist{advice} (for a new file, set "new": true)'

@@ -10,6 +10,7 @@ from agentforge.agents.base import Agent, Compose, was_cut
 from agentforge.agents.context import clip, code_views, symbol_places
 from agentforge.agents.plan_parser import PlanProblem, parse_plan, plan_for
 from agentforge.agents.prompts import render
+from agentforge.agents.symbols import is_test_path
 from agentforge.config.settings import AgentName
 from agentforge.core.chat import Message
 from agentforge.core.errors import ModelError
@@ -50,7 +51,7 @@ class Planner(Agent):
                 )
                 if was_cut(completion):
                     raise PlanProblem(CUT)
-                return parse_plan(completion.text, tree)
+                return parse_plan(completion.text, tree, _shown(retrieved))
             except (PlanProblem, EmptyAnswerError) as error:
                 problem = "the answer was empty" if isinstance(error, ModelError) else str(error)
                 if on_problem:
@@ -72,9 +73,20 @@ def _composer(issue: Issue, retrieved: Retrieved, tree: Tree, problem: str) -> C
             views=code_views(tree, symbol_places(retrieved.symbols), int(room * 0.5), small=600),
             episodes=_short(retrieved.episodes, int(room * 0.15)),
             problem=problem,
+            example=_example(retrieved),
         )
 
     return compose
+
+
+def _shown(retrieved: Retrieved) -> list[str]:
+    return list(dict.fromkeys(symbol.path for symbol in retrieved.symbols))
+
+
+def _example(retrieved: Retrieved) -> tuple[str, str]:
+    """(file, symbol) for the prompt's example: real ones, since a weak model copies what it sees."""
+    code = [(item.path, item.name) for item in retrieved.symbols if not is_test_path(item.path)]
+    return code[0] if code else ("src/module.py", "function_name")
 
 
 def _short(episodes: tuple[Episode, ...], tokens: int) -> list[tuple[str, str]]:

@@ -139,6 +139,18 @@ def test_ids_are_given_and_made_safe():
     assert [step.id for step in plan.steps] == ["1", "s2", "a-b-c"]
 
 
+async def test_the_prompts_example_is_real_because_weak_models_copy_it():
+    model = Script(json.dumps(GOOD))
+    await Planner(model).plan(ISSUE, FOUND, TREE)
+    assert '"files": ["pkg/calc.py"], "symbols": ["add"]' in model.prompt()
+
+
+async def test_an_unknown_file_is_answered_with_the_files_that_were_shown():
+    model = Script(plan_of({"description": "d", "files": ["zzz"]}), json.dumps(GOOD))
+    await Planner(model).plan(ISSUE, FOUND, TREE)
+    assert "did you mean pkg/calc.py or tests/test_calc.py?" in model.prompt(1)
+
+
 async def test_planner_sees_issue_code_and_episodes():
     model = Script(json.dumps(GOOD))
     plan = await Planner(model).plan(ISSUE, FOUND, TREE)

@@ -23,7 +23,13 @@ EDIT: dict[str, Any] = {
     ],
 }
 SAMPLES: dict[str, dict[str, Any]] = {
-    "planner": {"issue": EVIL, "views": [VIEW], "episodes": [("about", "-x\n+y")], "problem": "no JSON"},
+    "planner": {
+        "issue": EVIL,
+        "views": [VIEW],
+        "episodes": [("about", "-x\n+y")],
+        "problem": "no JSON",
+        "example": ("a.py", "A.f"),
+    },
     "edit": {**EDIT, "rung": "diff", "views": [VIEW], "diff": "-a\n+b"},
     "edit_symbol": {**EDIT, "focus": VIEW, "code": VIEW.text, "noun": "function", "others": [VIEW]},
     "tester": {"issue": EVIL, "plan": "p", "views": [VIEW], "example": VIEW, "problem": "it does not parse"},
@@ -51,7 +57,7 @@ def test_prompt_renders_and_fences_the_issue(name):
 def test_prompt_renders_without_the_optional_parts(name):
     bare = {key: "" if isinstance(value, str) else value for key, value in SAMPLES[name].items()}
     bare |= {key: () for key in ("episodes", "failed_places", "refusals", "views", "others") if key in bare}
-    bare |= {"example": None} if "example" in bare else {}
+    bare |= {"example": None} if name == "tester" else {}
     system, user = render(name, **{**bare, "issue": "it breaks"})
     assert system.content
     assert "it breaks" in user.content
