@@ -10,7 +10,7 @@ from agentforge.repo.patch.edits import AppliedEdit
 from agentforge.repo.patch.json_edits import apply_json_edits, parse_json_edits
 from agentforge.repo.patch.paths import jailed
 from agentforge.repo.patch.search_replace import apply_search_replace, looks_like_search_replace
-from agentforge.repo.patch.unified_diff import looks_like_diff, parse_unified_diff
+from agentforge.repo.patch.unified_diff import holds_diff, parse_unified_diff
 
 
 def apply_answer(answer: bytes | str, tree: TreeReader, *, target: str | None = None) -> AppliedEdit:
@@ -26,7 +26,7 @@ def apply_answer(answer: bytes | str, tree: TreeReader, *, target: str | None = 
     if looks_like_search_replace(raw):
         overlay = apply_search_replace(raw, tree, aim)
         return AppliedEdit(overlay.settle(), "search_replace", tuple(overlay.notes))
-    if looks_like_diff(raw):
+    if holds_diff(raw):
         overlay = apply_sections(parse_unified_diff(raw), tree, aim)
         return AppliedEdit(overlay.settle(), "diff", tuple(overlay.notes))
     edits = parse_json_edits(raw)

@@ -19,7 +19,8 @@ from agentforge.repo.patch.diff_apply import Overlay, same_file_name
 from agentforge.repo.patch.edits import EditFormat
 from agentforge.repo.patch.filetext import BOM, declared_encoding, is_binary, split_lines
 from agentforge.repo.patch.hunks import apply_hunks
-from agentforge.repo.patch.outline import analysis_text, outline, parse_module
+from agentforge.repo.patch.imports import is_docstring
+from agentforge.repo.patch.outline import Block, analysis_text, outline, parse_module, source_lines
 from agentforge.repo.patch.paths import jailed, refuse_links
 from agentforge.repo.patch.refusal import combined
 from agentforge.repo.patch.rewrite import rewrite_hunk, transcoded
@@ -116,6 +117,8 @@ def _apply_to(path: str, pieces: Sequence[Piece], overlay: Overlay) -> EditForma
     if not path.endswith(_PYTHON_FILE):
         return _replace_file(path, entry, _usable(pieces, path)[-1].lines, overlay)
     codes, broken = _readable(pieces)
+    for code in codes:
+        _refuse_elided(code, entry.data, path)
     whole = [code for code in codes if _is_whole(code, entry.data)]
     if whole and whole[-1] is codes[-1]:
         return _replace_file(path, entry, codes[-1].lines, overlay)
@@ -153,6 +156,23 @@ def _readable(pieces: Sequence[Piece]) -> tuple[list[CodeAnswer], list[PatchErro
         codes.append(code)
     telling = [code for code in codes if code.top]
     return telling or codes, broken
+
+
+def _refuse_elided(code: CodeAnswer, data: bytes, path: str) -> None:
+    """PatchError partial for a comment or a `...` that stands for code, wherever it is in the piece."""
+    refuse_abridged(code.lines, source_lines(data), path)
+    for node in ast.walk(code.module):
+        if not isinstance(node, ast.Module | Block):
+            continue
+        said = [child for child in node.body if not is_docstring(child)]
+        dots = [child for child in said if isinstance(child, ast.Expr) and _is_ellipsis(child.value)]
+        if dots and len(said) > len(dots):
+            what = f"the replacement is abridged: `...` stands for lines of {path}"
+            raise PatchError(RefusalReason.PARTIAL, what, path=path)
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
 
 
 def _is_whole(code: CodeAnswer, data: bytes) -> bool:

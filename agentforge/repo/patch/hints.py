@@ -39,7 +39,7 @@ def is_path(text: str, tree: TreeReader) -> bool:
     """Whether `text` reads as a path: a file of the tree, or one word with a folder or an extension."""
     if not text or "://" in text or len(text) > 300 or "\0" in text:
         return False
-    if text.startswith(("/", "../", "./", "~/", "..\\")) and _ONE_WORD.match(text):
+    if text.startswith(("/", "../", "./", "~/", "\\", "..\\")) and _ONE_WORD.match(text):
         return bool(text.strip("/.~\\"))
     if tree.kind(text) == "file":
         return True

@@ -154,22 +154,37 @@ def _maker(block: SearchReplace, path: str) -> HunkMaker:
 
 
 def _true_divider(block: SearchReplace, data: bytes, path: str) -> int:
-    """Where the text itself holds a line like the divider: the one cut whose SEARCH half the file has.
+    """Where the text itself holds a line like the divider: the one cut that makes both halves sensible.
 
-    Of several, the one that leaves equally many such lines in both halves.
+    The file must have the SEARCH half; then neither half may tear a merge conflict apart, both hold
+    equally many such lines, and REPLACE does not begin with one. A test that no cut passes is skipped.
     """
     if len(block.dividers) == 1:
         return block.dividers[0]
     fitting = [divider for divider in block.dividers if _fits(block, divider, data, path)]
-    if len(fitting) > 1:
-        order = {divider: number for number, divider in enumerate(block.dividers)}
-        fitting = [d for d in fitting if order[d] * 2 + 1 == len(block.dividers)] or fitting
-    if len(fitting) == 1:
-        return fitting[0]
     if not fitting:
         raise PatchError(RefusalReason.NO_MATCH, f"no half of {block.label} is in {path}", path=path)
+    for sensible in (_keeps_conflicts, _is_even, _starts_with_text):
+        fitting = [divider for divider in fitting if sensible(block, divider)] or fitting
+    if len(fitting) == 1:
+        return fitting[0]
     what = f"{block.label} can be divided in {len(fitting)} ways"
     raise PatchError(RefusalReason.AMBIGUOUS, what, path=path)
+
+
+def _keeps_conflicts(block: SearchReplace, divider: int) -> bool:
+    return all(
+        sum(line.startswith(b"<<<<<<<") for line in half) == sum(line.startswith(b">>>>>>>") for line in half)
+        for half in block.halves(divider)
+    )
+
+
+def _is_even(block: SearchReplace, divider: int) -> bool:
+    return block.dividers.index(divider) * 2 + 1 == len(block.dividers)
+
+
+def _starts_with_text(block: SearchReplace, divider: int) -> bool:
+    return divider + 1 not in block.dividers
 
 
 def _fits(block: SearchReplace, divider: int, data: bytes, path: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from agentforge.core.errors import PatchError, RefusalReason
@@ -210,7 +210,10 @@ def _neighbour(places: Sequence[Definition | None]) -> Definition | None:
     return next((place for place in places if place is not None), None)
 
 
-def _unknown(names: Iterable[str], file: Sequence[Definition], path: str) -> PatchError:
+def _unknown(names: Collection[str], file: Sequence[Definition], path: str) -> PatchError:
+    if not names:
+        what = f"the code of the answer defines nothing, so it has no place in {path}"
+        return PatchError(RefusalReason.MALFORMED, what, path=path)
     have = "\n".join(f"{d.header + 1:>5} | {d.kind} {'.'.join(d.qualified)}" for d in file[:40])
     return PatchError(
         RefusalReason.NO_MATCH, f"{path} does not define {', '.join(names)}", path=path, closest=have

@@ -26,6 +26,11 @@ def looks_like_diff(text: bytes) -> bool:
     return any(_opens(lines, number) for number in range(len(lines)))
 
 
+def holds_diff(answer: bytes) -> bool:
+    """Whether an answer is a diff, be it only a fence so marked around prefixed lines."""
+    return looks_like_diff(answer) or any(is_diff_block(block) for block in fenced_blocks(answer))
+
+
 def _opens(lines: Sequence[bytes], number: int) -> bool:
     line = lines[number]
     if line.startswith(_GIT) or _COMBINED.match(line):
