@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentforge.core.events import TestsFinished, TestsStarted
 from agentforge.core.gate import Verdict
@@ -70,11 +70,11 @@ async def try_candidate(
 ) -> Trial:
     """Target and related tests first; the whole suite only for a candidate that survives them."""
     tree = with_generated(context.workspace.tree.with_changes(candidate.changes), generated)
-    request = related_request(context, candidate, generated, targets, tree)
     wide = context.settings.tests_scope == "all" and baseline is not None and baseline.cause is Cause.OK
-    if not request.targets:
+    request = related_request(context, candidate, generated, targets, tree)
+    if not request.targets or environment.framework == "command":
         return await _whole_suite(context, environment, tree, candidate, baseline if wide else None)
-    base = await run_base(context, environment, generated, request)
+    request, base = await _near_base(context, environment, generated, targets, tree, request)
     report = await run(context, environment, tree, request, candidate.id)
     near = Trial(only_admitted(base, generated), only_admitted(report, generated))
     if not wide or decide(near.base, near.candidate, targets).verdict is Verdict.REFUSED:
@@ -86,6 +86,28 @@ async def try_candidate(
     far = await _whole_suite(context, environment, tree, candidate, baseline)
     whole = only_admitted(far.candidate, generated)
     return Trial(merge(near.base, far.base), merge(near.candidate, whole))
+
+
+async def _near_base(
+    context: RunContext,
+    environment: Environment,
+    generated: Sequence[GeneratedTest],
+    targets: Sequence[str],
+    tree: Tree,
+    request: TestRequest,
+) -> tuple[TestRequest, TestReport]:
+    """The base over the related tests; over the targets alone where those do not end in time."""
+    base = await run_base(context, environment, generated, request)
+    narrow = _target_files(targets, generated, tree)
+    if base.cause is Cause.OK or not narrow or narrow == request.targets:
+        return request, base
+    context.notice(
+        f"related tests are no evidence here: on the base they ended with {base.cause}; only targets are run",
+        hint="--sandbox-timeout gives them longer",
+        warning=True,
+    )
+    request = replace(request, targets=narrow, scope="targets")
+    return request, await run_base(context, environment, generated, request)
 
 
 async def _whole_suite(
@@ -127,10 +149,14 @@ def related_request(
 
     Whole files, not single ids: an id that does not exist on one side would end pytest at once.
     """
-    wanted = [test_file_of(target) for target in targets] + [made.path for made in generated]
-    present = [path for path in wanted if tree.kind(path) in {"file", "directory"}]
-    files = dict.fromkeys([*present, *related_test_files(candidate.changes, context.workspace.tree)])
+    near = related_test_files(candidate.changes, context.workspace.tree)
+    files = dict.fromkeys([*_target_files(targets, generated, tree), *near])
     return TestRequest(targets=tuple(files), timeout_s=context.settings.sandbox.timeout_s, scope="related")
+
+
+def _target_files(targets: Sequence[str], generated: Sequence[GeneratedTest], tree: Tree) -> tuple[str, ...]:
+    wanted = [test_file_of(target) for target in targets] + [made.path for made in generated]
+    return tuple(dict.fromkeys(path for path in wanted if tree.kind(path) in {"file", "directory"}))
 
 
 def merge(first: TestReport, second: TestReport) -> TestReport:

@@ -26,6 +26,10 @@ async def reproduce_issue(state: RunState, context: RunContext) -> Delta:
     if state.task.target_tests:
         return {"reproduced": (), "existing": ()}
     assert state.environment is not None
+    if state.environment.framework == "command":
+        # One command, one verdict: where it fails on the base, it is what must pass.
+        failing = tuple(sorted(state.baseline.failed)) if state.baseline else ()
+        return {"reproduced": (), "existing": failing}
     found = await reproduce(
         context.sandbox,
         state.environment,
