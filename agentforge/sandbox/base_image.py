@@ -65,7 +65,7 @@ def ensure_base_image(settings: SandboxSettings, progress: Callable[[str], None]
 
 def find_base_image(client: DockerClient, settings: SandboxSettings) -> str | None:
     """The id of a usable base image, or None where one must be built."""
-    image = _get(client, settings.base_image)
+    image = get_image(client, settings.base_image)
     if image is None:
         return None
     recipe = image.labels.get(labels.RECIPE)
@@ -76,7 +76,7 @@ def _build(client: DockerClient, settings: SandboxSettings, progress: Callable[[
     root_tag = f"agentforge-root:{recipe_hash()}"
     source = "python:3.11-slim"
     try:
-        if _get(client, root_tag) is None:
+        if get_image(client, root_tag) is None:
             progress(f"building the sandbox base image {settings.base_image} from {source}")
             _build_dockerfile(client, root_tag)
     except ImageError as error:
@@ -150,7 +150,8 @@ def _dockerfile() -> str:
     return (resources.files("agentforge.sandbox") / "images" / "Dockerfile").read_text(encoding="utf-8")
 
 
-def _get(client: DockerClient, name: str) -> Image | None:
+def get_image(client: DockerClient, name: str) -> Image | None:
+    """The image called `name` on this machine, or None. Never pulls."""
     from docker.errors import ImageNotFound
 
     try:

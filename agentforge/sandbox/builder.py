@@ -33,6 +33,7 @@ Progress = Callable[[str], None]
 ENV_DIR = "/opt/env"
 IMAGE_PATH = f"{ENV_DIR}/bin:/usr/local/bin:/usr/bin:/bin"
 BUILD_HOME = f"{JOB}/home"
+BUILD_TMP = f"{JOB}/tmp"  # noqa: S108  in a volume of the build container
 _BUILD_PIDS = 512
 _BUILD_CPUS = 2.0
 
@@ -46,6 +47,8 @@ class Builder:
     pip: PipSettings
     timeout_s: float
     log_path: Path | None = None
+    own_image: bool = False
+    """The user's image keeps its own PATH and environment, and is changed as its own root."""
     output: CappedOutput = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,8 +64,10 @@ class Builder:
             step.write(chunk)
             self.output.write(chunk)
 
-        environment = {"HOME": BUILD_HOME, "PATH": IMAGE_PATH + ":/usr/sbin:/sbin", **self.pip.environment}
-        environment |= {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
+        environment = {"HOME": BUILD_HOME, **self.pip.environment}
+        if not self.own_image:
+            environment["PATH"] = IMAGE_PATH + ":/usr/sbin:/sbin"
+        environment |= {"TMPDIR": BUILD_TMP, "LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
         ended = self.container.run(
             argv, sink, timeout_s=self.timeout_s, workdir=workdir, environment=environment, user=user
         )
@@ -70,11 +75,12 @@ class Builder:
             raise ImageError(_failure(doing, ended.exit_code, self.timeout_s, step.text()), hint=hint)
         return step.text()
 
-    def commit(self, tag: str, image_labels: Mapping[str, str], *, extra: Sequence[str] = ()) -> str:
+    def commit(self, tag: str, image_labels: Mapping[str, str]) -> str:
         """Make an image of the container; returns its id. Labels of the container are not inherited."""
         repository, _, version = tag.rpartition(":")
-        changes = [f"ENV PATH={IMAGE_PATH}", "ENV LC_ALL=C.UTF-8", "ENV PYTHONDONTWRITEBYTECODE=1"]
-        changes += [f"USER {USER}", "WORKDIR /", 'CMD ["sleep", "60"]', *extra]
+        changes = [f"USER {USER}", "WORKDIR /", 'CMD ["sleep", "60"]']
+        if not self.own_image:
+            changes += [f"ENV PATH={IMAGE_PATH}", "ENV LC_ALL=C.UTF-8", "ENV PYTHONDONTWRITEBYTECODE=1"]
         blank = dict.fromkeys((labels.RUN, labels.PID, labels.STARTED, labels.HOST), "")
         with engine_errors("keeping the built image"):
             made = self.client.api.commit(
@@ -94,6 +100,7 @@ def build_container(
     settings: SandboxSettings,
     *,
     trusted_root: bool = False,
+    own_image: bool = False,
     guard: Guard | None = None,
     log_path: Path | None = None,
 ) -> Iterator[Builder]:
@@ -111,11 +118,11 @@ def build_container(
     )
     with started(client, plan, guard) as container:
         pip = host_pip_settings()
-        container.put(JOB, pack({"home/.keep": TreeFile(b"")}, "", owner=1000))
+        container.put(JOB, pack({"home/.keep": TreeFile(b""), "tmp/.keep": TreeFile(b"")}, "", owner=1000))
         if pip.ca_bundle is not None:
             name = CONTAINER_CA.removeprefix(JOB + "/")
             container.put(JOB, pack({name: TreeFile(pip.ca_bundle.read_bytes())}, "", owner=0))
-        builder = Builder(container, client, pip, settings.build_timeout_s, log_path)
+        builder = Builder(container, client, pip, settings.build_timeout_s, log_path, own_image)
         with builder.output:
             yield builder
 

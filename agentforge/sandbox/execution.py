@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ from agentforge.core.tree import Tree
 from agentforge.sandbox import labels, verdict
 from agentforge.sandbox.archive import pack_job, packed_mb, tree_archive, unpack_file
 from agentforge.sandbox.container import Container, Counters, Ended, Guard, started
+from agentforge.sandbox.engine import engine_errors
+from agentforge.sandbox.environments import GENERATED, GENERATED_DIR
 from agentforge.sandbox.limits import COLLECTOR_USER, JOB, REPO, WORKSPACE, ContainerPlan
 from agentforge.sandbox.output import CappedOutput
 from agentforge.sandbox.record import MAX_RECORD, ExecutionRecord
@@ -58,6 +60,7 @@ class Executor:
     settings: SandboxSettings
     run_id: str
     log_dir: Path | None
+    _generated: dict[str, bool] = field(default_factory=dict)
 
     def run_tests(
         self, environment: Environment, tree: Tree, request: TestRequest, *, coverage: bool, guard: Guard
@@ -197,7 +200,17 @@ class Executor:
         with started(self.client, plan, guard) as box:
             box.put(WORKSPACE, tree_archive(tree, "repo"))
             box.put(JOB, pack_job(files))
+            if self._has_generated(environment.image):
+                box.run(("cp", "-rn", f"{GENERATED_DIR}/.", REPO), lambda _: None, timeout_s=30)
             yield box
+
+    def _has_generated(self, image: str) -> bool:
+        """Whether installing the project made files in the tree that later trees need beneath them."""
+        if image not in self._generated:
+            with engine_errors("looking at the environment image"):
+                found = self.client.images.get(image)
+            self._generated[image] = found.labels.get(GENERATED, "0") != "0"
+        return self._generated[image]
 
     def _output(self, kind: str) -> CappedOutput:
         name = f"{kind}-{secrets.token_hex(4)}.log"

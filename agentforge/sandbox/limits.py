@@ -106,10 +106,7 @@ class ContainerPlan:
                 driver_config=driver,
             )
 
-        mounts = [volume(JOB, self.job_mb)]
-        if not self.build:
-            mounts.append(volume(WORKSPACE, self.workspace_mb))
-        return mounts
+        return [volume(JOB, self.job_mb), volume(WORKSPACE, self.workspace_mb)]
 
     def mismatches(self, inspected: Mapping[str, Any]) -> list[str]:
         """What the engine made that differs from what was asked: [] when every limit is in force."""
