@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentforge.agents.deadlock import normalise
+from agentforge.agents.expectations import stated_tests
 from agentforge.agents.extract import parse_python, test_functions
 from agentforge.core.report import Cause, Outcome, TestFailure, TestReport
 from agentforge.core.task import Issue
@@ -48,11 +49,16 @@ _NEVER_ENDED = {
 
 @dataclass(frozen=True)
 class Admission:
-    """`accepted` test ids, `discarded` as (test id or file, why), and the reason of each accepted one."""
+    """`accepted` test ids, `discarded` as (test id or file, why), and the reason of each accepted one.
+
+    `stated` are those accepted whose expected values or exceptions all stand in the issue: the others
+    may expect what the model made up, and are the first to doubt where no candidate passes them.
+    """
 
     accepted: tuple[str, ...] = ()
     discarded: tuple[tuple[str, str], ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    stated: tuple[str, ...] = ()
 
 
 def problem_of(admission: Admission) -> str:
@@ -78,7 +84,9 @@ def admit_tests(base: TestReport, rerun: TestReport, code: bytes, issue: Issue, 
             discarded.append((test, why))
         else:
             accepted[test] = _reason(base.failures.get(test, TestFailure()))
-    return Admission(tuple(accepted), tuple(discarded), accepted)
+    known = stated_tests(code, issue)
+    stated = tuple(test for test in accepted if test.removeprefix(f"{path}::").split("[", 1)[0] in known)
+    return Admission(tuple(accepted), tuple(discarded), accepted, stated)
 
 
 def _of_file(report: TestReport, path: str) -> list[str]:

@@ -51,14 +51,30 @@ def _is_test_module(path: str) -> bool:
 def module_problems(code: str, tree: Tree) -> tuple[str, ...]:
     """What is wrong with a test module, in words; empty when it may run.
 
-    It must parse, hold a test function, and import only what exists: the standard library, pytest,
-    what the repository itself imports, or the repository's modules and their names.
+    It must parse, hold a test function, import the code under test, and import only what exists: the
+    standard library, pytest, what the repository itself imports, its modules and their names.
     """
     module = parse_python(code)
     if module is None:
         return ("the code is not valid Python",)
     problems = [] if test_functions(module) else ["there is no function whose name begins with test_"]
-    return (*problems, *_import_problems(module, tree))
+    return (*problems, *_import_problems(module, tree), *_copied_code(module, tree))
+
+
+_INDIRECT = ("importlib", "runpy", "subprocess")
+
+
+def _copied_code(module: ast.Module, tree: Tree) -> Iterator[str]:
+    """Weak models test a copy of the code: such a test fails on the base and can never pass."""
+    names = [name for node in ast.walk(module) for name, _ in _imports(node)]
+    if any(name.split(".")[0] in _INDIRECT for name in names):
+        return
+    if not any(_module_paths(name, tree) for name in names):
+        yield "it imports nothing from the repository; import the code under test instead of copying it"
+    imported = {member for node in ast.walk(module) for _, members in _imports(node) for member in members}
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in imported:
+            yield f"it defines {node.name} again; test the imported one"
 
 
 def _import_problems(module: ast.Module, tree: Tree) -> Iterator[str]:

@@ -169,3 +169,44 @@ def test_a_collection_error_is_an_id_and_broken(exception):
     admission = admit_tests(report, report, CODE, ISSUE, PATH)
     assert admission.accepted == ()
     assert dict(admission.discarded)[PATH].startswith("broken: the file cannot be collected")
+
+
+def test_what_the_issue_states_is_told_from_what_was_made_up():
+    code = b"""
+import pytest
+
+
+def test_value():
+    assert sieve(10) == [2,3, 5, 7]
+
+
+def test_made_up():
+    assert sieve(6) == [2, 3, 5, 7, 11]
+
+
+def test_error():
+    with pytest.raises(ValueError):
+        sieve(-1)
+
+
+def test_other_error():
+    with pytest.raises(KeyError):
+        sieve(-2)
+
+
+def test_nothing():
+    assert sieve(3)
+
+
+class TestText:
+    def test_text(self):
+        assert name() == "two words"
+"""
+    issue = Issue(text="sieve(10) should be [2, 3, 5, 7], -1 a ValueError, name() 'two words'")
+    names = ["value", "made_up", "error", "other_error", "nothing"]
+    ids = [*(f"{PATH}::test_{name}" for name in names), f"{PATH}::TestText::test_text"]
+    failure = TestFailure(exception="AssertionError", message="assert", frames=IN_TEST)
+    report = TestReport(outcomes=dict.fromkeys(ids, Outcome.FAILED), failures=dict.fromkeys(ids, failure))
+    admission = admit_tests(report, report, code, issue, PATH)
+    assert set(admission.accepted) == set(ids)
+    assert set(admission.stated) == {ids[0], ids[2], ids[5]}

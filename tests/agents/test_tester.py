@@ -39,6 +39,11 @@ async def test_a_module_is_taken_from_the_answer():
         ("```python\nx = 1\n```", "name begins with test_"),
         (f"```python\nfrom pkg.calc import subtract\n{CODE}```", "pkg.calc has no subtract"),
         (f"```python\nimport requests\n{CODE}```", "requests is unknown"),
+        (
+            "```python\ndef add(a, b):\n    return a - b\n\n\ndef test_add():\n    assert add(2, 3) == 5\n```",
+            "imports nothing",
+        ),
+        (f"```python\n{CODE}\n\ndef add(a, b):\n    return 5\n```", "it defines add again"),
         (EmptyAnswerError("nothing"), "empty"),
     ],
 )
@@ -85,7 +90,7 @@ async def test_why_earlier_tests_did_not_count_is_told():
 )
 def test_imports_only_what_exists(imports, right):
     tree = tree_of({"pkg/__init__.py": "import numpy as np\n", "pkg/calc.py": CALC})
-    problems = module_problems(f"{imports}\n\n\ndef test_a():\n    assert True\n", tree)
+    problems = module_problems(f"import pkg\n{imports}\n\n\ndef test_a():\n    assert True\n", tree)
     assert (problems == ()) is right
 
 
