@@ -98,9 +98,9 @@ install_debootstrap() {
 }
 
 base_image() {
-  if "$VENV/bin/python" -m agentforge.cli.sandbox build --check >/dev/null 2>&1; then return; fi
+  if "$VENV/bin/python" -m agentforge.cli.main sandbox build --check >/dev/null 2>&1; then return; fi
   install_debootstrap
-  "$VENV/bin/python" -m agentforge.cli.sandbox build
+  "$VENV/bin/python" -m agentforge.cli.main sandbox build
 }
 
 python_environment

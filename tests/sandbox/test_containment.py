@@ -122,11 +122,8 @@ def test_a_limit_that_is_not_in_force_refuses_to_run(
 
 
 def test_memory_hog_is_named(run: Run) -> None:
-    report = run(
-        {
-            "test_a.py": "def test_hog():\n    data = []\n    while 1:\n        data.append(bytearray(8 << 20))\n"
-        }
-    )
+    code = "def test_hog():\n    data = []\n    while True:\n        data.append(bytearray(8 << 20))\n"
+    report = run({"test_a.py": code})
     assert report.cause is Cause.OOM
     assert "512 MB" in report.cause_detail
     assert "test_a.py::test_hog" in report.cause_detail
