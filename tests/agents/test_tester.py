@@ -40,7 +40,7 @@ async def test_a_module_is_taken_from_the_answer():
         (f"```python\nfrom pkg.calc import subtract\n{CODE}```", "pkg.calc has no subtract"),
         (f"```python\nimport requests\n{CODE}```", "requests is unknown"),
         (
-            "```python\ndef add(a, b):\n    return a - b\n\n\ndef test_add():\n    assert add(2, 3) == 5\n```",
+            "```python\ndef add(a, b):\n    return a - b\n\ndef test_add():\n    assert add(2, 3) == 5\n```",
             "imports nothing",
         ),
         (f"```python\n{CODE}\n\ndef add(a, b):\n    return 5\n```", "it defines add again"),
