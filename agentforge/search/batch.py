@@ -65,12 +65,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which tests judge a candidate, and how long it may take. Times in seconds."""
+    """Which tests judge a candidate, and how long it may take.
+
+    `cpu_s` and `keep_cpu_s` are processor seconds for all targets, and for all neighbours after them.
+    """
 
     files: tuple[str, ...]
     targets: tuple[str, ...]
     neighbours: tuple[str, ...]
     cpu_s: float
+    keep_cpu_s: float = 1.0
     grace_s: float = 2.0
     """How long a batch goes on after its first plausible candidate."""
     cold: frozenset[tuple[str, int]] = frozenset()
@@ -170,9 +174,10 @@ async def screen(
         "targets": list(plan.targets),
         "neighbours": list(plan.neighbours),
         "cpu_s": plan.cpu_s,
-        "wall_s": 4 * plan.cpu_s + 0.5,
-        "cold_cpu_s": plan.cpu_s + 5,
-        "cold_wall_s": 4 * plan.cpu_s + 15,
+        "keep_cpu_s": plan.keep_cpu_s,
+        "wall_s": 4 * (plan.cpu_s + plan.keep_cpu_s) + 0.5,
+        "cold_cpu_s": plan.cpu_s + plan.keep_cpu_s + 5,
+        "cold_wall_s": 4 * (plan.cpu_s + plan.keep_cpu_s) + 15,
         "restarts": 5,
         "grace_s": plan.grace_s,
         "candidates": hot,

@@ -293,8 +293,9 @@ def make_plan(diagnosis: Diagnosis) -> Plan:
             neighbours.append(seen.test)
             spent += seen.cpu_s
     own = sum(by_name[t].cpu_s for t in targets if by_name[t].outcome != "timeout")
-    limit = min(5.0, CHILD_CPU_S + 5 * (own + spent))
-    return Plan(diagnosis.files, tuple(targets), tuple(neighbours), limit, cold=diagnosis.observed.imported)
+    limit, keep = min(5.0, CHILD_CPU_S + 6 * own), CHILD_CPU_S + 6 * spent
+    cold = diagnosis.observed.imported
+    return Plan(diagnosis.files, tuple(targets), tuple(neighbours), limit, keep, cold=cold)
 
 
 def overlap(seen: Observation, near: set[tuple[str, int]]) -> int:

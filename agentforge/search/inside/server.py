@@ -98,13 +98,14 @@ class Server:
         for candidate in self.spec["candidates"]:
             if self.late():
                 return
+            start = time.monotonic()
             record = in_child(
                 functools.partial(self.judge, live, candidate, targets, keep),
-                self.spec["cpu_s"],
+                self.spec["cpu_s"] + self.spec["keep_cpu_s"],
                 self.spec["wall_s"],
                 self.spec["memory_mb"],
             )
-            self.emit({"id": candidate["id"], **record})
+            self.emit({"id": candidate["id"], "s": round(time.monotonic() - start, 4), **record})
             if record["v"] == "plausible":
                 self.deadline = min(self.deadline, time.monotonic() + self.spec["grace_s"])
 
@@ -123,12 +124,15 @@ class Server:
         if not targets:
             return write({"v": "no_targets"})
         order = targets + keep
+        signal.setitimer(signal.ITIMER_PROF, self.spec["cpu_s"])
         for index, test in enumerate(order):
             following = self.items[order[index + 1]] if index + 1 < len(order) else None
             if run_item(self.items[test], following)[0] != "passed":
                 verdict = "failed" if index < len(targets) else "broke"
                 return write({"v": verdict, "test": test, "n": index})
             write(None)
+            if index + 1 == len(targets):
+                signal.setitimer(signal.ITIMER_PROF, self.spec["keep_cpu_s"])
         return write({"v": "plausible", "n": len(order)})
 
 

@@ -25,7 +25,7 @@ def serve(spec: Spec) -> None:
         reap()
         if spec["mode"] == "observe" or os.WIFEXITED(status):
             return
-        done = records(spec["out"])
+        done = verdicts(spec["out"])
         left = [c for c in spec["candidates"] if c["id"] not in done]
         if not left:
             return
@@ -34,18 +34,23 @@ def serve(spec: Spec) -> None:
         spec["candidates"] = left[1:]
 
 
-def records(path: str) -> set[Any]:
+def verdicts(path: str) -> dict[Any, str]:
+    """Candidate id -> verdict, of the complete records so far."""
     if not os.path.exists(path):
-        return set()
+        return {}
     with open(path) as lines:
-        return {json.loads(line).get("id") for line in lines if line.endswith("\n")}
+        found = [json.loads(line) for line in lines if line.endswith("\n")]
+    return {record["id"]: record["v"] for record in found if "id" in record}
 
 
 def serve_cold(spec: Spec) -> None:
     """Candidates that need a fresh import: write the file, collect in a child, put the file back."""
     become_subreaper()
+    deadline = spec["started"] + spec["budget_s"]
+    if "plausible" in verdicts(spec["out"]).values():
+        deadline = min(deadline, time.monotonic() + spec["grace_s"])
     for candidate in spec["cold"]:
-        if time.monotonic() > spec["started"] + spec["budget_s"]:
+        if time.monotonic() > deadline:
             return
         path = os.path.join(spec["root"], candidate["path"])
         with open(path, "rb") as source:
@@ -63,6 +68,8 @@ def serve_cold(spec: Spec) -> None:
             put(path, before)
         with open(spec["out"], "a") as out:
             out.write(json.dumps({"id": candidate["id"], **record}) + "\n")
+        if record["v"] == "plausible":
+            deadline = min(deadline, time.monotonic() + spec["grace_s"])
 
 
 def cold_child(spec: Spec, write: Write) -> None:
