@@ -14,9 +14,10 @@ from agentforge.agents.edit_prompt import EditPrompt
 from agentforge.agents.failures import describe_failures, failing_places
 from agentforge.agents.focus import choose_focus
 from agentforge.agents.ladder import EditResult, OnRefused, Refusal, Sampling, descend
-from agentforge.agents.symbols import changes_between, is_test_path
+from agentforge.agents.symbols import changes_between
 from agentforge.config.settings import AgentName, EditFormat
 from agentforge.core.errors import RefusalReason
+from agentforge.core.paths import is_test_path
 from agentforge.core.plan import Step
 from agentforge.core.ports import TokenSink
 from agentforge.core.report import TestReport

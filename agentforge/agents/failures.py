@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agentforge.agents.context import Place, clip
 from agentforge.agents.extract import parse_python
-from agentforge.agents.symbols import is_test_path
+from agentforge.core.paths import is_test_path
 from agentforge.core.report import Cause, TestFailure, TestReport
 
 _LARGEST = 20_000

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agentforge.agents.context import SMALL_FILE_TOKENS, CodeView, Place, Sources, symbol_places
-from agentforge.agents.symbols import is_test_path
+from agentforge.core.paths import is_test_path
 from agentforge.core.plan import Step
 from agentforge.core.retrieval import Symbol
 from agentforge.core.tree import TreeReader

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from agentforge.agents.extract import parse_python, test_functions
-from agentforge.agents.symbols import is_test_path
+from agentforge.core.paths import is_test_path
 from agentforge.core.tree import Tree
 
 _ALWAYS = frozenset({"pytest", "_pytest"})

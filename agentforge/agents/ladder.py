@@ -15,10 +15,10 @@ from typing import Literal, NamedTuple
 
 from agentforge.agents.base import Agent, was_cut
 from agentforge.agents.extract import only_closed_block, parse_python
-from agentforge.agents.symbols import is_test_path
 from agentforge.config.settings import EditFormat
 from agentforge.core.chat import Completion, Message
 from agentforge.core.errors import PatchError, RefusalReason
+from agentforge.core.paths import is_test_path
 from agentforge.core.ports import TokenSink
 from agentforge.core.tree import Changes, Tree
 from agentforge.models.errors import EmptyAnswerError

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from agentforge.agents.extract import json_values
-from agentforge.agents.symbols import is_test_path
+from agentforge.core.paths import is_test_path
 from agentforge.core.plan import Plan, Step, StepAgent
 from agentforge.core.tree import TreeReader
 

@@ -10,10 +10,10 @@ from agentforge.agents.base import Agent, Compose, was_cut
 from agentforge.agents.context import clip, code_views, symbol_places
 from agentforge.agents.plan_parser import PlanProblem, parse_plan, plan_for
 from agentforge.agents.prompts import render
-from agentforge.agents.symbols import is_test_path
 from agentforge.config.settings import AgentName
 from agentforge.core.chat import Message
 from agentforge.core.errors import ModelError
+from agentforge.core.paths import is_test_path
 from agentforge.core.plan import Plan
 from agentforge.core.ports import TokenSink
 from agentforge.core.retrieval import Episode, Retrieved

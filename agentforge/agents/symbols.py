@@ -63,10 +63,3 @@ def decode(data: bytes) -> str:
     """Source bytes as text for prompts, by their declared encoding; the rest shows replacement marks."""
     data = data.removeprefix(BOM)
     return data.decode(declared_encoding(data) or "utf-8", "replace")
-
-
-def is_test_path(path: str) -> bool:
-    """Whether `path` looks like a test: its name, or a folder called test(s)."""
-    *folders, name = path.split("/")
-    named = name.startswith("test_") or name.endswith(("_test.py", "_tests.py")) or name == "conftest.py"
-    return named or any(folder in ("test", "tests", "testing") for folder in folders)

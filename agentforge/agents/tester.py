@@ -15,10 +15,10 @@ from agentforge.agents.context import CodeView, Place, clip, code_views, step_pl
 from agentforge.agents.extract import python_module
 from agentforge.agents.generated import choose_path, module_problems
 from agentforge.agents.prompts import render
-from agentforge.agents.symbols import is_test_path
 from agentforge.config.settings import AgentName
 from agentforge.core.base import Frozen
 from agentforge.core.chat import Completion, Message
+from agentforge.core.paths import is_test_path
 from agentforge.core.plan import Plan
 from agentforge.core.ports import TokenSink
 from agentforge.core.tree import Tree

@@ -6,22 +6,14 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from agentforge.core.paths import is_test_path
 from agentforge.core.tree import Changes, Tree, TreeFile
 
 _TEST_FILE = re.compile(r"^(test_.*|.*_tests?|tests?)\.py$")
-_TEST_FOLDERS = frozenset({"test", "tests", "testing"})
 # Files that decide how tests run and what they report: a candidate may not bring its own.
 _HARNESS_FILES = frozenset(
     {"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "sitecustomize.py", "usercustomize.py"}
 )
-
-
-def is_test_file(path: str) -> bool:
-    """A Python file that pytest or unittest would collect, or a helper in a folder of tests."""
-    pure = PurePosixPath(path)
-    return pure.suffix == ".py" and (
-        bool(_TEST_FILE.match(pure.name)) or bool(_TEST_FOLDERS & set(pure.parts[:-1]))
-    )
 
 
 def is_harness_file(path: str) -> bool:
@@ -37,7 +29,7 @@ def split_test_edits(changes: Changes, tree: Tree) -> tuple[dict[str, TreeFile |
     dropped = tuple(
         path
         for path in changes
-        if is_harness_file(path) or (is_test_file(path) and tree.kind(path) == "file")
+        if is_harness_file(path) or (is_test_path(path) and tree.kind(path) == "file")
     )
     return {path: entry for path, entry in changes.items() if path not in dropped}, dropped
 

@@ -6,13 +6,8 @@ import pytest
 
 from agentforge.agents.context import Place, Sources, code_views, split_lines, step_places
 from agentforge.agents.focus import choose_focus
-from agentforge.agents.symbols import (
-    changes_between,
-    enclosing,
-    find_symbol,
-    is_test_path,
-    python_symbols,
-)
+from agentforge.agents.symbols import changes_between, enclosing, find_symbol, python_symbols
+from agentforge.core.paths import is_test_path
 from agentforge.core.plan import Step
 from agentforge.core.retrieval import Symbol
 from agentforge.core.tree import Tree, TreeFile
