@@ -83,11 +83,20 @@ async def _admit(
     first = await run(context, state.environment, tree, request, "base")
     again = await run(context, state.environment, tree, request, "base")
     admission = admit_tests(first, again, written.code, state.task.issue, written.path)
-    return _admitted(draft, admission), (*problems, *admission.discarded)
+    return _admitted(draft, admission), (*problems, *admission.discarded, *_invented(admission))
 
 
 def _admitted(draft: GeneratedTest, admission: Admission) -> tuple[GeneratedTest, ...]:
-    if not admission.accepted:
+    """The tests that count: those whose expected values stand in the issue, else all that were accepted."""
+    ids = admission.stated or admission.accepted
+    if not ids:
         return ()
-    reason = "\n".join(f"{test} {why}" for test, why in admission.reasons.items())
-    return (draft.model_copy(update={"test_ids": admission.accepted, "reason": reason}),)
+    reason = "\n".join(f"{test} {admission.reasons[test]}" for test in ids)
+    return (draft.model_copy(update={"test_ids": ids, "reason": reason}),)
+
+
+def _invented(admission: Admission) -> tuple[tuple[str, str], ...]:
+    if not admission.stated:
+        return ()
+    why = "its expected value is the tester's own; others quote the issue"
+    return tuple((test, why) for test in admission.accepted if test not in admission.stated)
