@@ -25,12 +25,13 @@ def tree_archive(tree: Tree, folder: str) -> bytes:
 def pack(files: Mapping[str, TreeFile], folder: str, *, owner: int, folder_mode: int = 0o755) -> bytes:
     """Files and all their directories as a tar archive; names and links are checked first."""
     buffer = io.BytesIO()
+    links = {path for path, entry in files.items() if entry.mode == "120000"}
+    for path in files:
+        _check_name(path, links)
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        links = {path for path, entry in files.items() if entry.mode == "120000"}
         for path in sorted(_directories(files, folder)):
             archive.addfile(_header(path, owner, tarfile.DIRTYPE, folder_mode))
         for path in sorted(files):
-            _check_name(path, links)
             _add(archive, posixpath.join(folder, path) if folder else path, path, files[path], owner)
     return buffer.getvalue()
 
@@ -40,13 +41,14 @@ def pack_job(files: Mapping[str, bytes]) -> bytes:
     `channel`, where only the collector's user can create names."""
     buffer = io.BytesIO()
     entries = {path: TreeFile(data) for path, data in files.items()}
+    for path in entries:
+        _check_name(path, set())
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(_directories(entries, "") - {"out"}):
             archive.addfile(_header(path, 0, tarfile.DIRTYPE, 0o755))
         archive.addfile(_header("out", UID, tarfile.DIRTYPE, 0o755))
         archive.addfile(_header("channel", COLLECTOR_UID, tarfile.DIRTYPE, 0o711))
         for path in sorted(entries):
-            _check_name(path, set())
             _add(archive, path, path, entries[path], 0)
     return buffer.getvalue()
 

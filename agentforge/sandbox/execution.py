@@ -123,8 +123,8 @@ class Executor:
                     workdir=call.workdir,
                     environment=_ENVIRONMENT,
                 )
-            if not ended.host_killed and ended.exit_code is not None and record.greeted:
-                record.ended.wait(_REPORT_GRACE_S if ended.exit_code < 128 else 0)
+            if not ended.host_killed and record.greeted:
+                record.closed.wait(_REPORT_GRACE_S)
             seen = self._circumstances(box, ended, request.timeout_s, output)
         collector.join(_REPORT_GRACE_S)
         cause, detail = verdict.test_cause(seen, record)
@@ -251,6 +251,8 @@ def _collect(box: Container, python: str, socket: str, record: ExecutionRecord, 
         box.run(argv, record.feed, timeout_s=timeout_s + 60, user=COLLECTOR_USER)
     except EnvironmentFault:
         return  # an incomplete record says so itself
+    finally:
+        record.closed.set()
 
 
 def _results(box: Container, job: Job) -> dict[str, bytes]:

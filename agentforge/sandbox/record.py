@@ -92,14 +92,15 @@ class ExecutionRecord:
         self.running = ""
         self.coverage: dict[str, dict[str, tuple[int, ...]]] = {}
         self.end_code: int | None = None
-        self.ended = threading.Event()
+        self.closed = threading.Event()
+        """Set when nothing more will come, or the report is complete."""
         self._buffer = bytearray()
         self._left = limit
 
     def feed(self, chunk: bytes) -> None:
         self._left -= len(chunk)
         if self._left < 0:
-            self.damage = "the report is too large"
+            self.damage = self.damage or "the report is too large"
             return
         self._buffer += chunk
         if b"\n" not in chunk:
@@ -176,7 +177,7 @@ class ExecutionRecord:
 
     def _on_end(self, event: dict[str, Any]) -> None:
         self.end_code = int(event["code"])
-        self.ended.set()
+        self.closed.set()
 
 
 def _failure(event: dict[str, Any], traceback: str) -> TestFailure:

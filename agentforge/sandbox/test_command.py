@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import posixpath
+import re
 import shlex
 import tomllib
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from agentforge.core.tree import Tree
 from agentforge.sandbox.limits import REPO
 
 PYTEST = ("python", "-m", "pytest")
+_LOOKED_FOR = re.compile(r"test_.*\.py$|.*_test\.py$")
 _SHELL_SIGNS = ("&&", "||", "|", ";", ">", "<", "$", "`", "*", "\n")
 
 
@@ -86,6 +88,10 @@ def detect_test_command(tree: Tree, given: str | None, subdirectory: str = "") -
     """The user's command, or what the repository's own files say. Raises `UsageError`."""
     if given is not None:
         return _given(given)
+    odd = _oddly_named(tree, subdirectory)
+    if odd:
+        note = f"tests run with pytest, given {', '.join(odd)}: no file has a name that it looks for"
+        return TestCommand((*PYTEST, *odd), "pytest", (note,))
     for name, why in _pytest_hints(tree, subdirectory):
         return TestCommand(PYTEST, "pytest", (f"tests run with pytest: {name} {why}",))
     return TestCommand(PYTEST, "pytest", ("tests run with pytest: nothing says otherwise",))
@@ -126,6 +132,16 @@ def _pytest_hints(tree: Tree, subdirectory: str) -> list[tuple[str, str]]:
             if tree.kind(path) == "directory":
                 hints.append((path + "/", "holds tests (unittest cases run under pytest too)"))
     return hints
+
+
+def _oddly_named(tree: Tree, subdirectory: str) -> tuple[str, ...]:
+    """Files called test.py or tests.py, where none has a name that pytest looks for by itself."""
+    prefix = subdirectory.strip("/") + "/" if subdirectory.strip("/") else ""
+    names = [path for path in tree.paths() if path.startswith(prefix) and path.endswith(".py")]
+    if any(_LOOKED_FOR.match(posixpath.basename(path)) for path in names):
+        return ()
+    found = [path[len(prefix) :] for path in names if posixpath.basename(path) in ("test.py", "tests.py")]
+    return tuple(path for path in found if path.count("/") <= 2)
 
 
 def _configurations(tree: Tree, folder: str) -> list[str]:
