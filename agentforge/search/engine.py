@@ -19,7 +19,7 @@ from agentforge.search.localize import SuspiciousLine, is_test_path, localize
 from agentforge.search.operators import edits_of
 from agentforge.search.rank import naturalness
 from agentforge.search.related import related_tests
-from agentforge.search.source import Edit, Source, fingerprint
+from agentforge.search.source import Edit, Source, fingerprint, hot_source
 
 OBSERVE_SHARE = 0.15
 OBSERVE_MIN_S = 12.0
@@ -211,9 +211,11 @@ class SearchEngine:
             verdicts = await screen(
                 self.sandbox, environment, diagnosis.tree, diagnosis.sources, batch, plan, budget
             )
-            self.verdicts.extend(verdicts)
+            again = [v.edit for v in verdicts if v.verdict == "not_loaded"]
+            plan = replace(plan, cold=plan.cold | places(diagnosis.sources, again))
+            done = {id(v.edit) for v in verdicts} - set(map(id, again))
+            self.verdicts.extend(v for v in verdicts if id(v.edit) in done)
             self._report()
-            done = {id(v.edit) for v in verdicts}
             batch = [edit for edit in batch if id(edit) not in done]
             if self._plausible():
                 return
@@ -277,6 +279,12 @@ def load(tree: Tree, paths: Sequence[str], reasons: list[str]) -> dict[str, Sour
         except (SyntaxError, ValueError) as error:
             reasons.append(f"{path} is left alone: {error}")
     return sources
+
+
+def places(sources: Mapping[str, Source], edits: Sequence[Edit]) -> frozenset[tuple[str, int]]:
+    """The functions around `edits`, by path and first line."""
+    found = [(edit.path, hot_source(sources[edit.path], edit)) for edit in edits]
+    return frozenset((path, hot[1]) for path, hot in found if hot)
 
 
 def make_plan(diagnosis: Diagnosis) -> Plan:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .live import Live
+from .live import Live, load
 from .processes import Write, become_subreaper, in_child
 from .tests import describe, frames_of, run_item, test_id
 from .tracer import Tracer
@@ -91,6 +91,7 @@ class Server:
         write({**verdict, **(describe(error, self.root) if error is not None else {})})
 
     def screen(self) -> None:
+        load(self.root, sorted({candidate["path"] for candidate in self.spec["candidates"]}))
         live = Live(self.root)
         gc.freeze()  # children then copy fewer pages
         targets = self.matching(self.spec["targets"])
