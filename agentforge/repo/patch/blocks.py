@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from agentforge.repo.patch.refusal import combined
 
 # Turns one block into a hunk against the bytes of its file; may refuse.
 HunkMaker = Callable[[bytes], Hunk]
-_MOST_COMPARED = 4_000_000  # line pairs; beyond, only the equal head and tail count as context
+_MOST_PAIRS = 200_000  # equal line pairs; beyond, only the equal head and tail count as context
 
 
 def line_ops(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[Op, ...]:
@@ -40,7 +41,8 @@ def _op(tag: str, line: bytes) -> Op:
 
 
 def _opcodes(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[str, int, int, int, int]]:
-    if len(old) * len(new) <= _MOST_COMPARED:
+    have, want = Counter(old), Counter(new)
+    if sum(count * want[line] for line, count in have.items()) <= _MOST_PAIRS:
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
         return [(tag, i, j, k, m) for tag, i, j, k, m in matcher.get_opcodes()]
     head = 0

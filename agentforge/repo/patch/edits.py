@@ -47,6 +47,11 @@ class Hunk:
         return [op for op in self.ops if op.tag != "-"]
 
     @property
+    def ends_file(self) -> bool:
+        """Whether a mark of a missing newline says that nothing follows."""
+        return self.old_unterminated or self.new_unterminated
+
+    @property
     def changes_nothing(self) -> bool:
         return [o.text for o in self.old] == [n.text for n in self.new] and (
             self.old_unterminated == self.new_unterminated

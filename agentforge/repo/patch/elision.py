@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.repo.patch.edits import Hunk, Op
-from agentforge.repo.patch.filetext import Line
+from agentforge.repo.patch.haystack import Haystack
 from agentforge.repo.patch.locate import Place, locate
 
 _DOTS = (b"...", "…".encode(), b"# ...", b"// ...")
@@ -21,13 +20,13 @@ def has_elision(hunk: Hunk) -> bool:
     return any(is_dots(op) for op in hunk.ops)
 
 
-def elided_parts(hunk: Hunk, lines: Sequence[Line], path: str) -> list[tuple[Hunk, Place]]:
+def elided_parts(hunk: Hunk, hay: Haystack, path: str) -> list[tuple[Hunk, Place]]:
     """The parts between `...` lines, each located once and in order; PatchError otherwise."""
     parts: list[tuple[Hunk, Place]] = []
     floor = 0
     for ops in _segments(hunk):
         part = replace(hunk, ops=ops, index=None)
-        place = locate(part, lines, path)
+        place = locate(part, hay, path)
         if place.start < floor:
             what = f"the parts round `...` of {hunk.label} stand in another order in {path}"
             raise PatchError(RefusalReason.NO_MATCH, what, path=path)

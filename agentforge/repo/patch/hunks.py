@@ -9,6 +9,7 @@ from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.repo.patch.edits import Hunk, Op
 from agentforge.repo.patch.elision import elided_parts, has_elision
 from agentforge.repo.patch.filetext import BOM, Line, declared_encoding, join_lines, split_lines, transcode
+from agentforge.repo.patch.haystack import Haystack
 from agentforge.repo.patch.locate import Place, locate
 from agentforge.repo.patch.refusal import combined
 
@@ -67,13 +68,14 @@ def _locate_all(
 ) -> tuple[list[tuple[Hunk, Place]], list[str]]:
     """Hunks in the order of their stated lines, so that each offset helps the next one."""
     ordered = sorted(hunks, key=lambda hunk: -1 if hunk.index is None else hunk.index)
+    hay = Haystack(lines)
     located: list[tuple[Hunk, Place]] = []
     failures: list[PatchError] = []
     fitting = 0
     drift: int | None = None
     for hunk in ordered:
         try:
-            parts = _place(hunk, lines, path, drift)
+            parts = _place(hunk, hay, path, drift)
         except PatchError as error:
             failures.append(error)
             continue
@@ -101,17 +103,17 @@ def _latest(located: list[tuple[Hunk, Place]]) -> list[tuple[Hunk, Place]]:
     ]
 
 
-def _place(hunk: Hunk, lines: Sequence[Line], path: str, drift: int | None) -> list[tuple[Hunk, Place]]:
+def _place(hunk: Hunk, hay: Haystack, path: str, drift: int | None) -> list[tuple[Hunk, Place]]:
     try:
-        place = locate(hunk, lines, path, drift)
+        place = locate(hunk, hay, path, drift)
     except PatchError as error:
         if error.reason is RefusalReason.NO_MATCH:
-            if _already_there(hunk, lines):
+            if _already_there(hunk, hay):
                 raise already(hunk, path) from error
             if has_elision(hunk):
-                return elided_parts(hunk, lines, path)
+                return elided_parts(hunk, hay, path)
         raise
-    if _repeats(hunk, place, lines):
+    if _repeats(hunk, place, hay):
         raise already(hunk, path)
     return [(hunk, place)]
 
@@ -120,36 +122,30 @@ def already(hunk: Hunk, path: str) -> PatchError:
     return PatchError(RefusalReason.ALREADY_APPLIED, f"{path} already reads as {hunk.label} wants", path=path)
 
 
-def _already_there(hunk: Hunk, lines: Sequence[Line]) -> bool:
+def _already_there(hunk: Hunk, hay: Haystack) -> bool:
     """Whether the lines the hunk would leave stand in the file, and say enough to be believed."""
     new = hunk.new
     adds = any(op.tag == "+" and op.text.strip() for op in new)
     telling = sum(bool(op.text.strip()) for op in new)
     if hunk.changes_nothing or not (adds or telling >= 2):
         return False
-    return bool(_standing([op.text.rstrip(b" \t\r") for op in new], lines))
+    return bool(hay.standing([op.text for op in new]))
 
 
-def _standing(wanted: Sequence[bytes], lines: Sequence[Line]) -> list[int]:
-    texts = [line.text.rstrip(b" \t\r") for line in lines]
-    size = len(wanted)
-    return [start for start in range(len(texts) - size + 1) if texts[start : start + size] == wanted]
-
-
-def _repeats(hunk: Hunk, place: Place, lines: Sequence[Line]) -> bool:
+def _repeats(hunk: Hunk, place: Place, hay: Haystack) -> bool:
     """A pure insertion whose lines already stand at its place.
 
     With context on both sides at its stated line the hunk is believed, as git does.
     """
-    if any(op.tag == "-" for op in hunk.ops) or not any(o.tag == "+" and o.text.strip() for o in hunk.ops):
+    if any(op.tag == "-" for op in hunk.ops) or not any(op.tag == "+" for op in hunk.ops):
         return False
     sided = hunk.ops[0].tag == "+" or hunk.ops[-1].tag == "+"
     if place.start == hunk.index and (not sided or (place.start == 0 and hunk.ops[-1].tag == " ")):
         return False
     first = next(number for number, op in enumerate(hunk.ops) if op.tag == "+")
     after = sum(op.tag == "+" for op in hunk.ops) if first == 0 else 0
-    wanted = [op.text.rstrip(b" \t\r") for op in hunk.new]
-    return any(start in (place.start, place.start - after) for start in _standing(wanted, lines))
+    standing = hay.standing([op.text for op in hunk.new])
+    return any(start in (place.start, place.start - after) for start in standing)
 
 
 def _note(hunk: Hunk, place: Place, path: str) -> str:

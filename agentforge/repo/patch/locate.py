@@ -5,18 +5,17 @@ Rules 3 to 5 of docs/patch-engine.md.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.repo.patch.edits import Hunk, Op
-from agentforge.repo.patch.filetext import Line, uniform_eol
+from agentforge.repo.patch.filetext import Line
+from agentforge.repo.patch.haystack import Haystack, canonical
 from agentforge.repo.patch.indent import Reindent, indent_shift, tab_style, unchanged
 from agentforge.repo.patch.refusal import closest_lines, numbered
 
-Key = Callable[[bytes], bytes]
-_INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
+_MOST_LOOSE = 1000  # places compared loosely; text that common is ambiguous
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +37,37 @@ class _Rung:
     verbatim: bool = False
 
 
-def locate(hunk: Hunk, lines: Sequence[Line], path: str, drift: int | None = None) -> Place:
-    """The place of `hunk` in `lines`; PatchError no_match or ambiguous.
+def locate(hunk: Hunk, hay: Haystack, path: str, drift: int | None = None) -> Place:
+    """The place of `hunk` in a file; PatchError no_match or ambiguous.
 
     `drift` is how far below its stated line the hunk before this one was found.
     """
     old = hunk.old
     if not old:
-        return _insertion(hunk, lines, path)
+        return _insertion(hunk, hay.lines, path)
     for phantoms in range(_phantom_limit(old) + 1):
         wanted = old[: len(old) - phantoms]
-        place = _climb(hunk, wanted, lines, path, drift, phantoms)
+        place = _climb(hunk, wanted, hay, path, drift, phantoms)
         if place is not None:
             return place
     what = f"the lines that {hunk.label} quotes are not in {path}"
     raise PatchError(
-        RefusalReason.NO_MATCH, what, path=path, closest=closest_lines(lines, [op.text for op in old])
+        RefusalReason.NO_MATCH, what, path=path, closest=closest_lines(hay.lines, [op.text for op in old])
     )
 
 
 def _climb(
-    hunk: Hunk, wanted: Sequence[Op], lines: Sequence[Line], path: str, drift: int | None, phantoms: int
+    hunk: Hunk, wanted: Sequence[Op], hay: Haystack, path: str, drift: int | None, phantoms: int
 ) -> Place | None:
-    for rung in _rungs(lines, wanted):
-        starts = _starts(rung, lines, wanted, at_end=phantoms > 0)
+    candidates = hay.candidates([op.text for op in wanted])
+    if phantoms or hunk.ends_file:
+        candidates = [start for start in candidates if start + len(wanted) == len(hay.lines)]
+    for rung in _rungs(hay, wanted):
+        starts = _starts(rung, hay.lines, wanted, candidates)
         if not starts:
             continue
         loose = not rung.exact or phantoms > 0
-        start = _pick(hunk, sorted(starts), lines, path, drift, loose)
+        start = _pick(hunk, sorted(starts), hay.lines, path, drift, loose)
         name = "blank lines past the end of the file" if phantoms and rung.exact else rung.name
         return Place(start, rung.verbatim, starts[start], "" if not loose else name, phantoms)
     return None
@@ -98,6 +100,9 @@ def _insertion(hunk: Hunk, lines: Sequence[Line], path: str) -> Place:
     if hunk.index is None:
         what = f"{hunk.label} adds lines but quotes none and gives no line number"
         raise PatchError(RefusalReason.AMBIGUOUS, what, path=path)
+    if hunk.ends_file and hunk.index < len(lines):
+        what = f"{hunk.label} is said to end {path}, which goes on"
+        raise PatchError(RefusalReason.NO_MATCH, what, path=path)
     if hunk.index > len(lines):
         what = f"{hunk.label} starts after the end of {path} ({len(lines)} lines)"
         raise PatchError(RefusalReason.NO_MATCH, what, path=path)
@@ -105,20 +110,22 @@ def _insertion(hunk: Hunk, lines: Sequence[Line], path: str) -> Place:
 
 
 def _phantom_limit(old: Sequence[Op]) -> int:
-    """How many trailing old lines are blank context; at least one line must stay to be found."""
+    """How many trailing old lines are blank context; some line that says something must stay."""
     count = 0
     for op in reversed(old):
         if op.tag != " " or op.text.strip():
             break
         count += 1
-    return min(count, len(old) - 1)
+    return count if any(op.text.strip() for op in old) else 0
 
 
-def _starts(rung: _Rung, lines: Sequence[Line], wanted: Sequence[Op], at_end: bool) -> dict[int, Reindent]:
-    last = len(lines) - len(wanted)
-    first = last if at_end else 0
+def _starts(
+    rung: _Rung, lines: Sequence[Line], wanted: Sequence[Op], candidates: Sequence[int]
+) -> dict[int, Reindent]:
+    if not rung.exact and len(candidates) > _MOST_LOOSE:
+        return dict.fromkeys(candidates[:2], unchanged)
     found: dict[int, Reindent] = {}
-    for start in range(max(0, first), last + 1):
+    for start in candidates:
         reindent = rung.matches(lines, wanted, start)
         if reindent is not None:
             found[start] = reindent
@@ -128,9 +135,9 @@ def _starts(rung: _Rung, lines: Sequence[Line], wanted: Sequence[Op], at_end: bo
 # --- the rungs ----------------------------------------------------------------------------------------
 
 
-def _rungs(lines: Sequence[Line], wanted: Sequence[Op]) -> list[_Rung]:
+def _rungs(hay: Haystack, wanted: Sequence[Op]) -> list[_Rung]:
     """Exact, then line endings (as good as exact in a file that has one kind), then looser."""
-    uniform = uniform_eol(list(lines)) is not None and len({op.crlf for op in wanted}) == 1
+    uniform = hay.uniform and len({op.crlf for op in wanted}) == 1
     return [
         _Rung("exact", _verbatim, exact=True, verbatim=True),
         _Rung("line endings", _same_text, exact=uniform),
@@ -186,15 +193,3 @@ def _unicode_context(lines: Sequence[Line], wanted: Sequence[Op], start: int) ->
         elif text != op.text and canonical(text) != canonical(op.text):
             return None
     return unchanged
-
-
-def canonical(text: bytes) -> bytes:
-    """NFC without invisible characters, for comparison alone."""
-    if text.isascii():
-        return text.rstrip(b" \t\r")
-    try:
-        decoded = text.decode("utf-8")
-    except UnicodeDecodeError:
-        return text
-    plain = unicodedata.normalize("NFC", decoded.translate(_INVISIBLE))
-    return plain.encode("utf-8").rstrip(b" \t\r")

@@ -13,6 +13,7 @@ from agentforge.repo.patch.cut_answer import refuse_abridged
 from agentforge.repo.patch.diff_apply import Overlay, only_file, same_file_name
 from agentforge.repo.patch.edits import Hunk
 from agentforge.repo.patch.filetext import BOM, split_lines
+from agentforge.repo.patch.haystack import Haystack
 from agentforge.repo.patch.hints import path_in_info, path_in_line
 from agentforge.repo.patch.locate import locate
 from agentforge.repo.patch.paths import jailed
@@ -192,7 +193,7 @@ def _fits(block: SearchReplace, divider: int, data: bytes, path: str) -> bool:
     if _is_empty(search):
         return False
     try:
-        locate(Hunk(line_ops(search, replacement)), split_lines(data.removeprefix(BOM)), path)
+        locate(Hunk(line_ops(search, replacement)), Haystack(split_lines(data.removeprefix(BOM))), path)
     except PatchError:
         return False
     return True

@@ -1,6 +1,5 @@
 """Rules 1 and 8: all or nothing, and no edit is no success."""
 
-
 from __future__ import annotations
 
 import pytest
