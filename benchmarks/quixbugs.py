@@ -13,6 +13,7 @@ import argparse
 import ast
 import asyncio
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -132,7 +133,7 @@ def record(
     }
 
 
-def manifest(path: Path) -> dict[str, Any]:
+def manifest() -> dict[str, Any]:
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "benchmark": "QuixBugs, 40 Python programs, half of the test cases given, half held out",
@@ -140,6 +141,8 @@ def manifest(path: Path) -> dict[str, Any]:
         "commit": commit.stdout.strip(),
         "python": platform.python_version(),
         "time_limit_s": LIMIT_S,
+        "processors": os.cpu_count(),
+        "load_average_at_start": round(os.getloadavg()[0], 1),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
@@ -152,7 +155,7 @@ async def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    bench, rows = Bench(options.path), []
+    bench, rows, start = Bench(options.path), [], manifest()
     for name in options.only or programs(options.path):
         row = await bench.program(name)
         rows.append(row)
@@ -167,9 +170,7 @@ async def main() -> None:
     }
     print(json.dumps(summary))
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(
-        json.dumps({"manifest": manifest(options.path), "summary": summary, "rows": rows}, indent=1)
-    )
+    options.out.write_text(json.dumps({"manifest": start, "summary": summary, "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from agentforge.search.rank import naturalness
 from agentforge.search.related import related_tests
 from agentforge.search.source import Edit, Source, fingerprint, hot_source
 
-OBSERVE_SHARE = 0.15
+OBSERVE_SHARE = 0.08
 OBSERVE_MIN_S = 12.0
 BATCH_BUDGET_S = 25.0
 MAX_BATCH = 1500

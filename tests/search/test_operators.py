@@ -104,6 +104,11 @@ CASES = [
         "def f(x):\n    try:\n        return x[0]\n    except (KeyError, IndexError):\n        return 0\n",
     ),
     (
+        "forgotten parameter",
+        "def f(x, sep=' '):\n    return ' '.join(x)\n",
+        "def f(x, sep=' '):\n    return sep.join(x)\n",
+    ),
+    (
         "clamp",
         "def f(x):\n    t = 0\n    for i in x:\n        t = t + i\n    return t\n",
         "def f(x):\n    t = 0\n    for i in x:\n        t = max(0, t + i)\n    return t\n",

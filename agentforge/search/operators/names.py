@@ -62,6 +62,7 @@ def names(site: Site) -> Iterator[Edit]:
     beside = siblings(site)
     for name in choices:
         weight = 0.6 if len(choices) < 6 else 0.4
+        weight *= 1.5 if name in site.scope.unused_parameters else 1.0
         weight *= (0.7 if "." in name else 1.0) * (1.0 if load else 0.3) * (0.3 if name in beside else 1.0)
         yield site.swap(node, name, "name", weight)
 
@@ -206,7 +207,7 @@ def donors(site: Site) -> Iterator[Edit]:
     node = site.node
     if not isinstance(node, ast.expr) or isinstance(node, (ast.Constant, ast.Slice, ast.Starred)):
         return
-    if not site.scope._is_value(node) or isinstance(
+    if not site.scope.is_read_value(node) or isinstance(
         site.parent, (ast.Expr, ast.JoinedStr, ast.FormattedValue)
     ):
         return

@@ -56,6 +56,12 @@ class Scope:
         return Scope(self.source, outer) if outer else None
 
     @cached_property
+    def unused_parameters(self) -> list[str]:
+        """Parameters that the function never reads: often the very thing that was forgotten."""
+        read = {n.id for n in self.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        return [name for name in self.parameters if name not in read and name not in ("self", "cls")]
+
+    @cached_property
     def module_names(self) -> list[str]:
         """Functions, classes, imports and variables of the file's top level."""
         found: list[str] = []
@@ -99,13 +105,14 @@ class Scope:
         kinds = (ast.Call, ast.Subscript, ast.Attribute, ast.BinOp, ast.Compare, ast.ListComp, ast.UnaryOp)
         found: dict[str, ast.expr] = {}
         for node in self.nodes:
-            if isinstance(node, kinds) and self._is_value(node):
+            if isinstance(node, kinds) and self.is_read_value(node):
                 text = self.source.text(node)
                 if "\n" not in text and len(text) <= MAX_DONOR_CHARS:
                     found.setdefault(text, node)
         return list(found.values())
 
-    def _is_value(self, node: ast.AST) -> bool:
+    def is_read_value(self, node: ast.AST) -> bool:
+        """Whether `node` is more than the name of what is called."""
         parent = self.source.parents.get(node)
         return not (isinstance(parent, ast.Call) and parent.func is node)
 

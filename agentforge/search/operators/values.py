@@ -126,6 +126,9 @@ def constants(site: Site) -> Iterator[Edit]:
     near = near_constants(value)
     for text, weight in near:
         yield site.swap(node, text, "constant", weight)
+    for name in site.scope.values[:8]:
+        weight = 0.7 if name in site.scope.unused_parameters else 0.08
+        yield site.swap(node, name, "name-for-constant", weight)
     seen = {text for text, _ in near} | {site.text()}
     for scope, weight in ((site.scope, 0.3), (site.file_scope, 0.1)):
         for other in constants_of(scope, value):
