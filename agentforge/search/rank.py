@@ -9,6 +9,10 @@ import re
 from agentforge.search.source import Edit, Source
 
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d+|[^\w\s]")
+TOKEN_COST = 0.08
+STRANGE_COST = 0.3
+ANTI_PATTERN_COST = 0.7
+"""For edits that make a test pass by taking behaviour away (anti-patterns of Tan et al., FSE 2016)."""
 
 
 def naturalness(edit: Edit, source: Source, suspicion: float) -> float:
@@ -20,4 +24,12 @@ def naturalness(edit: Edit, source: Source, suspicion: float) -> float:
     known = set(TOKEN.findall(source.data.decode()))
     strange = sum(1 for token in new if token not in known)
     prior = math.log(max(edit.weight, 1e-3)) + math.log(max(suspicion, 1e-3))
-    return prior - 0.08 * changed - 0.3 * strange
+    cost = TOKEN_COST * changed + STRANGE_COST * strange
+    return prior - cost - (ANTI_PATTERN_COST if takes_away(edit) else 0.0)
+
+
+def takes_away(edit: Edit) -> bool:
+    """Whether the edit only removes a statement or a test, or decides a condition once and for all."""
+    if edit.operator in ("delete", "drop-condition"):
+        return True
+    return edit.operator == "condition" and edit.new in (b"True", b"False")
