@@ -7,7 +7,7 @@ from agentforge.core.tree import TreeReader
 from agentforge.repo.patch.code_answer import apply_code
 from agentforge.repo.patch.diff_apply import apply_sections
 from agentforge.repo.patch.edits import AppliedEdit
-from agentforge.repo.patch.json_edits import apply_json_edits, parse_json_edits
+from agentforge.repo.patch.json_edits import apply_json_edits, parse_json_edits, whole_json
 from agentforge.repo.patch.paths import jailed
 from agentforge.repo.patch.search_replace import apply_search_replace, looks_like_search_replace
 from agentforge.repo.patch.unified_diff import holds_diff, parse_unified_diff
@@ -23,13 +23,14 @@ def apply_answer(answer: bytes | str, tree: TreeReader, *, target: str | None = 
     aim = jailed(target) if target else None
     if not raw.strip():
         raise PatchError(RefusalReason.MALFORMED, "the answer is empty")
-    if looks_like_search_replace(raw):
+    edits = None if raw.lstrip()[:1] not in (b"{", b"[") else whole_json(raw)
+    if not edits and looks_like_search_replace(raw):
         overlay = apply_search_replace(raw, tree, aim)
         return AppliedEdit(overlay.settle(), "search_replace", tuple(overlay.notes))
-    if holds_diff(raw):
+    if not edits and holds_diff(raw):
         overlay = apply_sections(parse_unified_diff(raw), tree, aim)
         return AppliedEdit(overlay.settle(), "diff", tuple(overlay.notes))
-    edits = parse_json_edits(raw)
+    edits = edits or parse_json_edits(raw)
     if edits:
         overlay = apply_json_edits(edits, tree, aim)
         return AppliedEdit(overlay.settle(), "json", tuple(overlay.notes))

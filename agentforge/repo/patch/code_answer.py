@@ -27,6 +27,8 @@ from agentforge.repo.patch.rewrite import rewrite_hunk, transcoded
 from agentforge.repo.patch.symbols import CodeAnswer, read_code, symbol_hunks
 
 _PYTHON_FILE = (".py", ".pyi", ".pyw")
+_SMALL = 12  # lines; a block may replace a file so short whatever it holds
+_KEPT = 0.4  # share of the lines of a longer file that its replacement must hold
 _LARGEST_SEARCHED = 2_000_000  # bytes of a source in which a name is looked for
 
 
@@ -115,7 +117,11 @@ def _apply_to(path: str, pieces: Sequence[Piece], overlay: Overlay) -> EditForma
         return "whole_file"
     entry = overlay.text(path)
     if not path.endswith(_PYTHON_FILE):
-        return _replace_file(path, entry, _usable(pieces, path)[-1].lines, overlay)
+        lines = _usable(pieces, path)[-1].lines
+        if not _keeps_enough(source_lines(entry.data), lines):
+            what = f"the block holds but a part of {path}, and says not which"
+            raise PatchError(RefusalReason.PARTIAL, what, path=path)
+        return _replace_file(path, entry, lines, overlay)
     codes, broken = _readable(pieces)
     for code in codes:
         _refuse_elided(code, entry.data, path)
@@ -184,7 +190,7 @@ def _is_whole(code: CodeAnswer, data: bytes) -> bool:
         return False
     have, given = _bound(module.body), _bound(code.module.body)
     if not have["defs"] and not code.top:
-        return True
+        return _keeps_enough(source_lines(data), code.lines)
     brings = [node for node in code.others if not _is_demonstration(node, module)]
     return bool(brings) and have["defs"] <= given["defs"] and _used_imports_kept(module, code)
 
@@ -249,6 +255,13 @@ def _replace_file(path: str, entry: TreeFile, new: Sequence[bytes], overlay: Ove
     overlay.changes[path] = TreeFile(data, entry.mode)
     overlay.notes += notes
     return "whole_file"
+
+
+def _keeps_enough(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
+    """Whether text can be the whole of a file rather than a part of it, by the lines they share."""
+    said = [text.strip() for text in old if text.strip()]
+    have = {text.strip() for text in new}
+    return len(said) <= _SMALL or sum(text in have for text in said) >= _KEPT * len(said)
 
 
 def _blank_edges(texts: Sequence[bytes]) -> tuple[int, int]:

@@ -48,6 +48,9 @@ class Overlay:
             path = next(iter(self.changes), "")
             what = f"the answer leaves {path or 'every file'} as it is"
             raise PatchError(RefusalReason.ALREADY_APPLIED, what, path=path)
+        for path, entry in real.items():
+            if entry is not None and is_binary(entry.data):
+                raise PatchError(RefusalReason.BINARY, f"{path} would become binary", path=path)
         return real
 
     def _differs(self, path: str, entry: TreeFile | None) -> bool:
@@ -165,8 +168,6 @@ def new_content(hunks: Sequence[Hunk], path: str) -> bytes:
     data = b"".join(lines)
     if hunks and hunks[-1].new_unterminated:
         data = data.removesuffix(b"\n").removesuffix(b"\r")
-    if is_binary(data):
-        raise PatchError(RefusalReason.BINARY, f"the new file {path} would be binary", path=path)
     return data
 
 

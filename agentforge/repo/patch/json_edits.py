@@ -50,6 +50,11 @@ def parse_json_edits(answer: bytes) -> list[JsonEdit] | None:
     return None
 
 
+def whole_json(answer: bytes) -> list[JsonEdit]:
+    """The edits of an answer that is one JSON value and nothing else."""
+    return _edits_of(_loads(answer.decode("utf-8", "surrogateescape")))
+
+
 def _broken(text: str) -> PatchError:
     body = text.strip().strip("`").removeprefix("json").strip()
     try:

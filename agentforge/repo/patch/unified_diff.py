@@ -17,6 +17,7 @@ _EXTENDED = re.compile(
     rb"^(old mode|new mode|deleted file mode|new file mode|copy from|copy to|rename from|rename to) (.*)$"
 )
 _INDEX_MODE = re.compile(rb"^index [0-9a-f]+\.\.[0-9a-f]+ (\d{6})")
+_MOST_SECTIONS = 1_000_000  # of one diff, so that groups of hunks never meet
 _NOT_FILES = {"120000": "a symbolic link", "160000": "a submodule", "040000": "a folder"}
 
 
@@ -66,7 +67,10 @@ def parse_unified_diff(answer: bytes) -> list[FilePatch]:
     """
     sections: list[FilePatch] = []
     for group, (text, fenced, closed) in enumerate(diff_texts(answer)):
-        sections += DiffReader(text, fenced, cut=not closed, group=group).sections()
+        found = DiffReader(text, fenced, cut=not closed, group=group).sections()
+        if sections and found and not found[0].paths:
+            found[0].old_path = found[0].new_path = sections[-1].new_path
+        sections += found
     if not sections:
         raise PatchError(RefusalReason.MALFORMED, "the answer holds no file section and no hunk")
     for judge in (_judge_modes, _judge_binary, _judge_empty):
@@ -146,9 +150,8 @@ class DiffReader:
             self.found.append(FilePatch())
         self.hunk_count += 1
         label = f"hunk {self.hunk_count}"
-        hunk, self.number = read_hunk(
-            self.lines, self.number, extent, self.fenced, self.cut, self.group, label
-        )
+        group = self.group * _MOST_SECTIONS + len(self.found)
+        hunk, self.number = read_hunk(self.lines, self.number, extent, self.fenced, self.cut, group, label)
         if hunk.ops:
             self.found[-1].hunks.append(hunk)
         elif self.number >= len(self.lines):

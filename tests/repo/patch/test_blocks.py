@@ -117,6 +117,31 @@ FENCES = [
     Case("shorter and longer marks", TWO, "f.py\n<<<<<< SEARCH\nb\n======\nB\n>>>>>> REPLACE\n", DONE),
 ]
 
+FENCES += [
+    Case(
+        "two attempts without fences: the last",
+        FILE,
+        diff("f.py", "@@ -2 +2 @@\n-b\n+X\n") + "\nBetter:\n\n" + diff("f.py", "@@ -2 +2 @@\n-b\n+B\n"),
+        DONE,
+    ),
+    Case("the same diff twice", FILE, diff("f.py", "@@ -2 +2 @@\n-b\n+B\n") * 2, DONE),
+    Case(
+        "second fence without a header",
+        FILE,
+        "```diff\n"
+        + diff("f.py", "@@ -1 +1 @@\n-a\n+A\n")
+        + "```\nthen\n```diff\n@@ -3 +3 @@\n-c\n+C\n```\n",
+        {"f.py": "A\nb\nC\n"},
+    ),
+    Case(
+        "diff fence inside a list",
+        FILE,
+        "1. x\n   ```diff\n   --- a/f.py\n   +++ b/f.py\n"
+        "   @@ -1,3 +1,3 @@\n    a\n   -b\n   +B\n    c\n   ```\n",
+        DONE,
+    ),
+]
+
 BLOCKS = [
     Case("clean", FILE, EDIT, DONE, format="search_replace"),
     Case("empty SEARCH makes a file", FILE, block("", "x = 1\n", "pkg/n.py"), {"pkg/n.py": "x = 1\n"}),
