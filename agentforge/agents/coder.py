@@ -9,7 +9,7 @@ from agentforge.agents.base import Agent
 from agentforge.agents.context import step_places, symbol_places
 from agentforge.agents.edit_prompt import EditPrompt
 from agentforge.agents.focus import choose_focus
-from agentforge.agents.ladder import EditResult, OnRefused, Sampling, descend
+from agentforge.agents.ladder import RAISED_TEMPERATURE, EditResult, OnRefused, Sampling, descend
 from agentforge.config.settings import AgentName, EditFormat
 from agentforge.core.plan import Step
 from agentforge.core.ports import TokenSink
@@ -22,10 +22,11 @@ CoderResult = EditResult
 
 @dataclass(frozen=True)
 class EditContext:
-    """What an edit may rest on, besides the tree."""
+    """What an edit may rest on, besides the tree. `failures` are failing calls on the base, in words."""
 
     issue: Issue
     retrieved: Retrieved = field(default_factory=Retrieved)
+    failures: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,11 @@ class Coder(Agent):
         """Carry out `step` on `tree`; changes are relative to `tree`.
 
         Tokens stream into `sink`. At most one call per rung from `start` down; a result with
-        `gave_up` after the last. `attempt` > 0 varies the seed.
+        `gave_up` after the last. `attempt` > 0 varies the seed and raises the temperature: at zero a
+        model gives the same unusable answer again.
         """
         prompt = coder_prompt(step, context, tree)
+        temperature = max(RAISED_TEMPERATURE, self.temperature or 0.0) if attempt else None
         target = prompt.focus.path if prompt.focus else (step.files[0] if step.files else None)
         return await descend(
             self,
@@ -56,7 +59,7 @@ class Coder(Agent):
             prompt.compose,
             start=start,
             target=target,
-            sampling=Sampling(attempt=attempt),
+            sampling=Sampling(temperature, attempt),
             sink=sink,
             on_refused=on_refused,
         )
@@ -72,4 +75,5 @@ def coder_prompt(step: Step, context: EditContext, tree: Tree) -> EditPrompt:
         tree=tree,
         places=(*step_places(step, symbols), *elsewhere),
         focus=choose_focus(tree, step, symbols, context.issue.text),
+        failures=context.failures,
     )

@@ -13,7 +13,14 @@ from agentforge.agents.deadlock import NO_DEADLOCK, Decision, Strategy, edit_pla
 from agentforge.agents.edit_prompt import EditPrompt
 from agentforge.agents.failures import describe_failures, failing_places
 from agentforge.agents.focus import choose_focus
-from agentforge.agents.ladder import EditResult, OnRefused, Refusal, Sampling, descend
+from agentforge.agents.ladder import (
+    RAISED_TEMPERATURE,
+    EditResult,
+    OnRefused,
+    Refusal,
+    Sampling,
+    descend,
+)
 from agentforge.agents.symbols import changes_between
 from agentforge.config.settings import AgentName, EditFormat
 from agentforge.core.errors import RefusalReason
@@ -22,8 +29,6 @@ from agentforge.core.plan import Step
 from agentforge.core.ports import TokenSink
 from agentforge.core.report import TestReport
 from agentforge.core.tree import Tree
-
-RAISED_TEMPERATURE = 0.7
 
 
 @dataclass(frozen=True)

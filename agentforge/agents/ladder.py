@@ -64,6 +64,9 @@ class EditResult:
         return self.changes is None
 
 
+RAISED_TEMPERATURE = 0.7
+
+
 class Sampling(NamedTuple):
     """How the first answer is drawn; `attempt` shifts the seed. None leaves the agent's own."""
 

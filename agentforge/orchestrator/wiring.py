@@ -23,7 +23,7 @@ NODES: Mapping[str, Node[RunContext]] = {
         _node("reproduce", targets.reproduce_issue, "task environment baseline", "reproduced existing"),
         _node("retrieve", agentic.retrieve, "task", "retrieved"),
         _node("plan", agentic.make_plan, "task retrieved", "plan"),
-        _node("code", agentic.write_code, "task plan retrieved round", "draft"),
+        _node("code", agentic.write_code, "task plan retrieved round baseline targets", "draft"),
         _node("apply", evidence.apply_edit, "draft repair round", "candidate"),
         _node(
             "synthesize",

@@ -9,6 +9,7 @@ from agentforge.agents.coder import Coder, EditContext
 from agentforge.agents.critic import Critic
 from agentforge.agents.debugger import Debugger, Failing
 from agentforge.agents.explainer import explain
+from agentforge.agents.failures import describe_failures
 from agentforge.agents.ladder import EditResult, Refusal
 from agentforge.agents.planner import Planner, fallback_plan
 from agentforge.agents.symbols import changes_between
@@ -24,6 +25,7 @@ from agentforge.core.events import (
 )
 from agentforge.core.plan import Plan, Step
 from agentforge.core.ports import Model
+from agentforge.core.report import Cause
 from agentforge.core.retrieval import Episode, Retrieved
 from agentforge.core.state import CriticVerdict, Edit, Judged, RunState
 from agentforge.core.tree import TreeFile
@@ -31,6 +33,7 @@ from agentforge.memory.episodes import episode_id
 from agentforge.models.profiles import starting_format
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Delta
+from agentforge.orchestrator.gate import matching
 
 MAX_CODER_STEPS = 8
 
@@ -81,7 +84,7 @@ async def write_code(state: RunState, context: RunContext) -> Delta:
         coder = Coder.create(_model(context), context.settings)
         result = await coder.write(
             step,
-            EditContext(issue=state.task.issue, retrieved=state.retrieved),
+            EditContext(issue=state.task.issue, retrieved=state.retrieved, failures=_seen_failing(state)),
             tree,
             _start_rung(context, "coder"),
             _on_refused(context, "coder", state.round),
@@ -92,6 +95,17 @@ async def write_code(state: RunState, context: RunContext) -> Delta:
             tree, last = tree.with_changes(result.changes), result
     changes = changes_between(base, tree) if last is not None else None
     return {"draft": _edit("coder", state.round, last, changes or None, refusals)}
+
+
+def _seen_failing(state: RunState) -> str:
+    """How the target tests fail on the base, in words; empty where they were not run."""
+    if state.baseline is None:
+        return ""
+    failing = [test for target in state.targets for test in matching(target, state.baseline.failed)]
+    seen = state.baseline.model_copy(
+        update={"outcomes": {test: state.baseline.outcomes[test] for test in failing}, "cause": Cause.OK}
+    )
+    return describe_failures(seen, failing) if failing else ""
 
 
 def _coder_steps(state: RunState, context: RunContext) -> tuple[Step, ...]:
