@@ -10,8 +10,11 @@ from agentforge.repo.patch.edits import Hunk, Op
 from agentforge.repo.patch.elision import elided_parts, has_elision
 from agentforge.repo.patch.filetext import BOM, Line, declared_encoding, join_lines, split_lines, transcode
 from agentforge.repo.patch.haystack import Haystack
+from agentforge.repo.patch.indent import Reindent, house_style, unchanged
 from agentforge.repo.patch.locate import Place, locate
 from agentforge.repo.patch.refusal import combined
+
+_PYTHON_FILE = (".py", ".pyi", ".pyw")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,18 @@ def _place(hunk: Hunk, hay: Haystack, path: str, drift: int | None) -> list[tupl
         raise
     if _repeats(hunk, place, hay):
         raise already(hunk, path)
+    if path.endswith(_PYTHON_FILE) and place.reindent is unchanged and not hunk.encoded:
+        place = replace(place, reindent=_python_indent(hunk, hay))
     return [(hunk, place)]
+
+
+def _python_indent(hunk: Hunk, hay: Haystack) -> Reindent:
+    """Python must not mix tabs and spaces; a hunk that changes the indent itself is left alone."""
+    removed = {op.text.strip() for op in hunk.ops if op.tag == "-"}
+    added = [op.text for op in hunk.ops if op.tag == "+"]
+    if any(text.strip() in removed for text in added if text.strip()):
+        return unchanged
+    return house_style(hay.texts, added)
 
 
 def already(hunk: Hunk, path: str) -> PatchError:

@@ -57,9 +57,24 @@ def tab_style(pairs: Sequence[tuple[bytes, bytes]]) -> Reindent | None:
     for unit in _UNITS:
         for to_tabs in (True, False):
             convert = converter(unit, to_tabs)
-            if _explains(convert, pairs):
-                return convert
+            converted = [(convert(answer), real) for answer, real in pairs]
+            shift = indent_shift([(answer, real) for answer, real in converted if answer is not None])
+            if shift is not None and _telling(converted, pairs):
+                return _chained(convert, shift)
     return None
+
+
+def _telling(converted: Sequence[tuple[bytes | None, bytes]], pairs: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether the conversion did anything; without that it is a shift, which was tried before."""
+    return any(after != before for (after, _), (before, _) in zip(converted, pairs, strict=True))
+
+
+def _chained(first: Reindent, second: Reindent) -> Reindent:
+    def both(text: bytes) -> bytes | None:
+        between = first(text)
+        return None if between is None else second(between)
+
+    return both
 
 
 def converter(unit: int, to_tabs: bool) -> Reindent:
@@ -75,11 +90,12 @@ def converter(unit: int, to_tabs: bool) -> Reindent:
     return convert
 
 
-def _explains(convert: Reindent, pairs: Sequence[tuple[bytes, bytes]]) -> bool:
-    telling = False
-    for answer, real in pairs:
-        answer, real = answer.rstrip(b" \t\r"), real.rstrip(b" \t\r")
-        if convert(answer) != real:
-            return False
-        telling = telling or answer != real
-    return telling
+def house_style(texts: Sequence[bytes], added: Sequence[bytes]) -> Reindent:
+    """The conversion of added lines to the one kind of indent a file uses; none where it mixes them."""
+    theirs = {lead(text)[:1] for text in texts if lead(text) and text.strip()}
+    ours = {bytes([blank]) for text in added if text.strip() for blank in lead(text)}
+    if len(theirs) != 1 or len(ours) != 1 or theirs == ours:
+        return unchanged
+    if theirs == {b"\t"}:
+        return converter(min(len(lead(text)) for text in added if lead(text) and text.strip()), to_tabs=True)
+    return converter(min(len(lead(text)) for text in texts if lead(text) and text.strip()), to_tabs=False)

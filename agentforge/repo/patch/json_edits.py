@@ -43,6 +43,8 @@ def parse_json_edits(answer: bytes) -> list[JsonEdit] | None:
         if edits:
             return edits
     edits = [edit for value in _embedded(text) for edit in _edits_of(value)]
+    if edits and len(_OLD_KEY.findall(answer)) > len(edits):
+        raise PatchError(RefusalReason.PARTIAL, "the answer was cut inside its JSON")
     if edits:
         return [JsonEdit(e.old, e.new, e.path, f"edit {n}") for n, e in enumerate(edits, 1)]
     if _OLD_KEY.search(answer) and text.lstrip("`jsonJSON \r\n").startswith(("{", "[")):

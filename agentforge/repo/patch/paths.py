@@ -30,8 +30,8 @@ def jailed(path: str) -> str:
         if _is_git(part):
             raise PatchError(RefusalReason.GIT_INTERNAL, f"{path} is git's own", path=path)
     plain = "/".join(part for part in path.split("/") if part not in ("", "."))
-    if not plain:
-        raise PatchError(RefusalReason.MALFORMED, "the answer names an empty path")
+    if not plain or path.endswith("/"):
+        raise PatchError(RefusalReason.MALFORMED, f"`{path}` names no file", path=path)
     return plain
 
 

@@ -290,6 +290,7 @@ JSON = [
     Case("not strings", FILE, '{"old": 1, "new": 2}', reason="malformed"),
     Case("new is missing", FILE, '{"old": "a"}', reason="malformed"),
     Case("cut", FILE, '{"old": "b", "new": "B', reason="partial"),
+    Case("cut list", FILE, '[{"old": "b", "new": "B"}, {"old": "c", "new": "C', reason="partial"),
     Case("broken", FILE, '{"old": "b" "new": "B"}', reason="malformed"),
     Case(
         "same lines twice: the last",

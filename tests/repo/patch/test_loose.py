@@ -159,6 +159,24 @@ CASES = [
         {"f.py": METHOD.replace("x = 1", "x = 2\n        y = 3")},
     ),
     Case(
+        "tabs for spaces and a shift",
+        {"f.py": TABBED},
+        block("def m(self):\n    x = 1\n", "def m(self):\n    x = 2\n    y = 3\n", "f.py"),
+        {"f.py": "class C:\n\tdef m(self):\n\t\tx = 2\n\t\ty = 3\n\t\treturn x\n"},
+    ),
+    Case(
+        "spaces added to a Python file of tabs",
+        {"f.py": "def f():\n\tx = 1\n"},
+        block("def f():\n", "def f():\n    if y:\n        z = 2\n", "f.py"),
+        {"f.py": "def f():\n\tif y:\n\t\tz = 2\n\tx = 1\n"},
+    ),
+    Case(
+        "tabs turned to spaces on purpose",
+        {"f.py": "def f():\n\tx = 1\n"},
+        diff("f.py", "@@ -1,2 +1,2 @@\n def f():\n-\tx = 1\n+    x = 1\n"),
+        {"f.py": "def f():\n    x = 1\n"},
+    ),
+    Case(
         "Makefile keeps its tabs",
         {"Makefile": "all:\n\techo a\n\techo b\n"},
         diff("Makefile", "@@ -1,3 +1,3 @@\n all:\n \techo a\n-\techo b\n+\techo c\n"),
