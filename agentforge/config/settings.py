@@ -68,6 +68,8 @@ class SandboxSettings(Section):
     tmp_mb: int = Field(default=128, ge=1)
     timeout_s: float = Field(default=30.0, gt=0)
     """In-container limit of one test command."""
+    test_timeout_s: float = Field(default=15.0, gt=0)
+    """Limit of one test; a test that passes it is failed, and the others go on."""
     suite_timeout_s: float = Field(default=300.0, gt=0)
     """Limit of a whole-suite run before a patch is called verified."""
     output_kb: int = Field(default=64, ge=1)
@@ -83,6 +85,15 @@ class MemorySettings(Section):
 
     enabled: bool = True
     k: int = Field(default=5, ge=0)
+    history: int = Field(default=3000, ge=0)
+    """How many past commits the ranking of files may read; 0 reads none."""
+    embedding_base_url: str | None = None
+    """An OpenAI-compatible endpoint for vectors; without one they are made offline, with no model."""
+    embedding_api_key: SecretStr | None = None
+    embedding_model: str = "text-embedding-3-small"
+    embedding_dimension: int = Field(default=1536, gt=0)
+    chroma_url: str | None = None
+    """A Chroma server that keeps the episodes instead of a folder of `data_home`."""
 
 
 class SearchSettings(Section):

@@ -68,7 +68,7 @@ class Executor:
         """Run tests once; a usage error caused by the repository's own options is retried without them."""
         if environment.framework == "command":
             return self._run_command(environment, tree, request, guard), {}
-        call = plan_pytest(environment, tree, request)
+        call = plan_pytest(environment, tree, request, self.settings.test_timeout_s)
         report, traced = self._run_pytest(environment, tree, request, call, coverage, guard)
         if report.exit_code == verdict.EXIT_USAGE and report.cause is Cause.INFRA:
             bare = call.without_ini_options()

@@ -41,6 +41,7 @@ class PytestCall:
     select: tuple[str, ...]
     workdir: str
     shown: tuple[str, ...]
+    test_timeout_s: float
 
     def request(self) -> dict[str, object]:
         """The request file of the launcher."""
@@ -48,6 +49,7 @@ class PytestCall:
             "arguments": self.arguments,
             "targets": self.targets,
             "select": self.select,
+            "test_timeout_s": self.test_timeout_s,
             "root": REPO,
             "paths": [f"{REPO}/src", f"{self.workdir}/src"],
         }
@@ -57,8 +59,13 @@ class PytestCall:
         return replace(self, arguments=(*self.arguments, "-o", "addopts="))
 
 
-def plan_pytest(environment: Environment, tree: Tree, request: TestRequest) -> PytestCall:
-    """Files are given to pytest, ids are selected by our plugin: an id that is gone stops nothing."""
+def plan_pytest(
+    environment: Environment, tree: Tree, request: TestRequest, test_timeout_s: float
+) -> PytestCall:
+    """Files are given to pytest, ids are selected by our plugin: an id that is gone stops nothing.
+
+    No single test may take more than `test_timeout_s`, nor a quarter of the whole run's time.
+    """
     python, extra = environment.test_command[0], environment.test_command[3:]
     workdir = posixpath.join(REPO, environment.workdir).rstrip("/")
     kept = [target for target in request.targets if tree.kind(_file(target)) in ("file", "directory")]
@@ -81,7 +88,8 @@ def plan_pytest(environment: Environment, tree: Tree, request: TestRequest) -> P
     )
     select = tuple(kept) if any("::" in target for target in kept) else ()
     shown = (*PYTEST, *given, *request.targets)
-    return PytestCall(python, arguments, tuple(targets), select, workdir, shown)
+    limit = min(test_timeout_s, request.timeout_s / 4)
+    return PytestCall(python, arguments, tuple(targets), select, workdir, shown, limit)
 
 
 def detect_test_command(tree: Tree, given: str | None, subdirectory: str = "") -> TestCommand:

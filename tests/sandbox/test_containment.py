@@ -144,7 +144,9 @@ def test_killed_child_is_mentioned(run: Run) -> None:
 
 
 def test_af10_timeout_is_enforced_and_named(run: Run) -> None:
-    files = {"test_a.py": "def test_quick():\n    pass\ndef test_spin():\n    while True:\n        pass\n"}
+    stubborn = "    signal.setitimer(signal.ITIMER_REAL, 0)\n    while True:\n        pass\n"
+    quick = "import signal\ndef test_quick():\n    pass\n"
+    files = {"test_a.py": f"{quick}def test_spin():\n{stubborn}"}
     began = time.monotonic()
     report = run(files, timeout_s=4)
     assert time.monotonic() - began < 12
@@ -152,6 +154,27 @@ def test_af10_timeout_is_enforced_and_named(run: Run) -> None:
     assert "4 s" in report.cause_detail
     assert "test_a.py::test_spin" in report.cause_detail
     assert report.passed == {"test_a.py::test_quick"}
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while True:\n        pass",
+        "while True:\n        try:\n            while 1: pass\n        except Exception: pass",
+    ],
+)
+def test_an_endless_test_is_failed_and_the_others_go_on(run: Run, loop: str) -> None:
+    files = {
+        "calc.py": f"def spin():\n    {loop}\n",
+        "test_a.py": "from calc import spin\ndef test_spin():\n    spin()\ndef test_after():\n    pass\n",
+    }
+    report = run(files, timeout_s=20)
+    assert report.cause is Cause.OK
+    assert report.passed == {"test_a.py::test_after"}
+    failure = report.failures["test_a.py::test_spin"]
+    assert failure.exception.endswith("TestTimeout")
+    assert "5 s" in failure.message
+    assert failure.frames[-1][0] == "calc.py"
 
 
 def test_one_that_ignores_signals_and_kills_its_timer_is_killed(run: Run) -> None:

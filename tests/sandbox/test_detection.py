@@ -117,11 +117,11 @@ def test_requests_become_files_and_a_selection() -> None:
     tree = make_tree({"tests/test_a.py": "", "tests/test_b.py": ""})
     environment = Environment(image="x", test_command=(*PYTEST, "-q", "tests"))
     ids = ("tests/test_a.py::test_x", "tests/test_a.py::T::test_y[1]", "tests/gone.py::test_z")
-    call = plan_pytest(environment, tree, TestRequest(targets=ids))
+    call = plan_pytest(environment, tree, TestRequest(targets=ids), 15.0)
     assert call.targets == ("/workspace/repo/tests/test_a.py",)
     assert call.select == ids[:2]
     assert "tests" not in call.arguments
     assert "-q" in call.arguments
-    everything = plan_pytest(environment, tree, TestRequest())
+    everything = plan_pytest(environment, tree, TestRequest(), 15.0)
     assert everything.targets == ()
     assert "tests" in everything.arguments

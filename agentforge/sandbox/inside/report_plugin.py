@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
+import threading
 from typing import Any, Callable, Iterator  # noqa: UP035
 
 import pytest
@@ -22,6 +24,12 @@ CHUNK = 500
 Send = Callable[[dict], None]  # type: ignore[type-arg]
 
 
+class TestTimeout(BaseException):
+    """One test took too long. Not an Exception, so that the code under test does not catch it."""
+
+    __test__ = False
+
+
 class Reporter:
     """One instance per session, registered as an object: no option can switch it off by name."""
 
@@ -29,6 +37,7 @@ class Reporter:
         self._send = send
         self._root = request["root"]
         self._select = request["select"]
+        self._limit_s = float(request["test_timeout_s"])
         self._pid = os.getpid()
         self._current = ""
         self._tracer = _tracer(self._root) if request["coverage"] else None
@@ -116,12 +125,33 @@ class Reporter:
 
         @functools.wraps(original)
         def from_call(cls: Any, func: Any, when: Any, *args: Any, **kwargs: Any) -> Any:
+            if when in ("setup", "call", "teardown") and reporter._current:
+                func = reporter._limited(func)
             call = original(cls, func, when, *args, **kwargs)
             if when in ("setup", "call", "teardown") and reporter._current:
                 reporter._raw(when, call.excinfo)
             return call
 
         runner.CallInfo.from_call = classmethod(from_call)  # type: ignore[assignment]
+
+    def _limited(self, func: Any) -> Any:
+        """`func` with an alarm that rings again and again, should the code under test swallow it."""
+
+        def late(number: int, frame: Any) -> None:
+            raise TestTimeout(f"not finished after {self._limit_s:g} s")
+
+        def call() -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return func()
+            before = signal.signal(signal.SIGALRM, late)
+            signal.setitimer(signal.ITIMER_REAL, self._limit_s, 1.0)
+            try:
+                return func()
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
+
+        return call
 
     def _raw(self, when: str, excinfo: Any) -> None:
         outcome = "passed"
