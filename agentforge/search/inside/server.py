@@ -15,7 +15,7 @@ from typing import Any
 
 from .live import Live, load
 from .processes import Write, become_subreaper, in_child
-from .tests import describe, frames_of, run_item, test_id
+from .items import describe, frames_of, run_item, test_id
 from .tracer import Tracer
 
 Spec = dict[str, Any]
