@@ -279,7 +279,7 @@ def _replace_symbols(path: str, entry: TreeFile, codes: Sequence[CodeAnswer], ov
     refuse_placeholders(hunks, entry.data, path)
     data, said = apply_hunks(entry.data, hunks, path) if hunks else (entry.data, [])
     overlay.changes[path] = TreeFile(data, entry.mode)
-    left_out = sum(len(code.others) for code in codes)
+    left_out = sum(len(code.others) - len(code.kept_constants) for code in codes)
     if left_out:
         notes.append(f"{path}: {left_out} statements beside the definitions were left out")
     overlay.notes += [*notes, *said]

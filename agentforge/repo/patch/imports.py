@@ -82,7 +82,7 @@ def _keys(node: Import) -> list[_Key]:
     return [(origin, alias.name, alias.asname or "") for alias in node.names]
 
 
-def _is_future(node: Import) -> bool:
+def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
@@ -115,13 +115,13 @@ def _insertion(
     return Hunk(tuple(Op("+", line) for line in extra), index, label=f"the imports of {label}")
 
 
-def _import_block(body: Sequence[ast.stmt]) -> list[Import]:
-    """Top-level imports before the first function or class."""
-    found: list[Import] = []
+def _import_block(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Top-level imports, guarded ones too, before the first function or class."""
+    found: list[ast.stmt] = []
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             break
-        if isinstance(node, Import):
+        if isinstance(node, Import) or (isinstance(node, ast.Try) and any(_imports(node.body))):
             found.append(node)
     return found
 

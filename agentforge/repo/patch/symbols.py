@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.repo.patch.code_pieces import Piece, dedented, refuse_unparsable
+from agentforge.repo.patch.constants import Constant, assigned_name, constant_hunks
 from agentforge.repo.patch.edits import Hunk, Op
 from agentforge.repo.patch.filetext import BOM, declared_encoding, split_lines
-from agentforge.repo.patch.imports import Import, NewImport, import_hunks
+from agentforge.repo.patch.imports import Import, NewImport, import_hunks, is_docstring
 from agentforge.repo.patch.outline import Block, Definition, analysis_text, outline, parse_module
 from agentforge.repo.patch.restyle import Style, restyled, string_lines, style_of
 from agentforge.repo.patch.rewrite import rewrite_hunk, transcoded
@@ -47,6 +48,16 @@ class CodeAnswer:
     @property
     def top(self) -> list[Definition]:
         return [definition for definition in self.definitions if not definition.parents]
+
+    @property
+    def kept_constants(self) -> list[Constant]:
+        """Assignments of one name at module level; those behind the definitions show the code off."""
+        first = min((definition.start for definition in self.top), default=0)
+        return [
+            Constant(name, tuple(self.lines[node.lineno - 1 : node.end_lineno]), node.lineno <= first)
+            for node in self.others
+            if (name := assigned_name(node))
+        ]
 
     @property
     def gap(self) -> int:
@@ -117,17 +128,26 @@ def _dissolved(code: CodeAnswer, definition: Definition, file: Sequence[Definiti
 
 
 def _is_address(definition: Definition, file: Sequence[Definition]) -> bool:
-    """A class of nothing but methods, for a class of the file with the same bases (or none given)."""
+    """A class of nothing but methods, for a class of the file with the same bases (or none given).
+
+    A docstring beside them changes nothing while the file's class has more methods than these.
+    """
     node = definition.node
     if not isinstance(node, ast.ClassDef):
         return False
-    if not all(
-        isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for child in node.body
-    ):
+    members = [child for child in node.body if not is_docstring(child)]
+    if not members or not all(isinstance(child, Block) for child in members):
         return False
     namesakes = [d for d in file if d.kind == "class" and d.name == definition.name]
+    if len(members) < len(node.body):
+        named = {child.name for child in members if isinstance(child, Block)}
+        namesakes = [d for d in namesakes if _methods(d, file) - named]
     given = _header(node)
     return any(not given or d.node is None or given == _header(d.node) for d in namesakes)
+
+
+def _methods(definition: Definition, file: Sequence[Definition]) -> set[str]:
+    return {d.name for d in file if d.parents == definition.qualified}
 
 
 def _header(node: ast.AST) -> list[str]:
@@ -172,42 +192,51 @@ def _same_decorators(found: list[Definition], symbol: Symbol) -> list[Definition
 # --- replacing ----------------------------------------------------------------------------------------
 
 
-def symbol_hunks(data: bytes, codes: Sequence[CodeAnswer], path: str) -> tuple[list[Hunk], list[str]]:
-    """The hunks that put the definitions and imports of an answer into the file, and notes.
+@dataclass(slots=True)
+class _Placed:
+    """Where the definitions of an answer go: over their namesakes, or beside their neighbours."""
 
-    Of several definitions for one place the last counts. New helpers go beside their neighbours in
-    the answer. PatchError no_match when the file knows none of the names, ambiguous for twins.
+    regions: dict[tuple[int, int], tuple[Definition, Symbol]] = field(default_factory=dict)
+    helpers: dict[str, tuple[Symbol, Definition | None, Definition | None]] = field(default_factory=dict)
+
+    def add(self, symbols: Sequence[Symbol], places: Sequence[Definition | None]) -> None:
+        """Of several definitions for one place the last counts."""
+        for number, (symbol, place) in enumerate(zip(symbols, places, strict=True)):
+            if place is not None:
+                self.regions[place.header, place.end] = (place, symbol)
+                continue
+            above = next((near for near in reversed(places[:number]) if near is not None), None)
+            below = next((near for near in places[number:] if near is not None), None)
+            self.helpers[symbol.name] = (symbol, above, below)
+
+    def first_line(self, default: int) -> int:
+        return min((place.start for place, _ in self.regions.values()), default=default)
+
+
+def symbol_hunks(data: bytes, codes: Sequence[CodeAnswer], path: str) -> tuple[list[Hunk], list[str]]:
+    """The hunks that put definitions, imports and constants of an answer into the file, and notes.
+
+    New helpers go beside their neighbours in the answer. PatchError no_match when the file knows
+    none of the names, ambiguous for twins.
     """
     body = data.removeprefix(BOM)
     file = outline(body)
-    regions: dict[tuple[int, int], tuple[Definition, Symbol]] = {}
-    helpers: dict[str, tuple[Symbol, Definition | None, Definition | None]] = {}
+    placed = _Placed()
     for code in codes:
         symbols = wanted_symbols(code, file)
-        places = [find_namesake(symbol, file, path) for symbol in symbols]
-        for number, (symbol, place) in enumerate(zip(symbols, places, strict=True)):
-            if place is not None:
-                regions[place.header, place.end] = (place, symbol)
-            else:
-                helpers[symbol.name] = (
-                    symbol,
-                    _neighbour(places[:number][::-1]),
-                    _neighbour(places[number:]),
-                )
-    if not regions and (helpers or not any(code.imports for code in codes)):
-        raise _unknown(helpers, file, path)
+        placed.add(symbols, [find_namesake(symbol, file, path) for symbol in symbols])
+    if not placed.regions and (placed.helpers or not any(code.imports for code in codes)):
+        raise _unknown(placed.helpers, file, path)
     edit = _Editor(body, path, file)
-    hunks = [edit.replacement(place, symbol) for place, symbol in regions.values()]
-    hunks += [edit.helper(*entry) for entry in helpers.values()]
+    hunks = [edit.replacement(place, symbol) for place, symbol in placed.regions.values()]
+    constants = [constant for code in codes for constant in code.kept_constants]
+    hunks += constant_hunks(edit.lines, body, constants, placed.first_line(len(edit.lines)), path)
+    hunks += [edit.helper(*entry) for entry in placed.helpers.values()]
     wanted = [entry for code in codes for entry in code.imports]
     gap = next((code.gap for code in codes if code.imports), 2)
     hunks += import_hunks(data, wanted, gap, "the answer")
-    notes = [f"{path}: {name} is new and was put beside its neighbours" for name in helpers]
+    notes = [f"{path}: {name} is new and was put beside its neighbours" for name in placed.helpers]
     return hunks, notes
-
-
-def _neighbour(places: Sequence[Definition | None]) -> Definition | None:
-    return next((place for place in places if place is not None), None)
 
 
 def _unknown(names: Collection[str], file: Sequence[Definition], path: str) -> PatchError:

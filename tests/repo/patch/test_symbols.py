@@ -272,6 +272,36 @@ SYMBOLS = [
         {"m.py": "def f():\n    return 2\n"},
         target="m.py",
     ),
+    Case(
+        "class with its docstring and some of its methods",
+        F,
+        fence('class C:\n    """A class."""\n\n    def run(self):\n        return 3\n'),
+        {"m.py": MODULE.replace("return 1", "return 3")},
+        target="m.py",
+    ),
+    Case(
+        "constant changes along",
+        F,
+        fence("LIMIT = 4\n\n\n" + ADD),
+        {"m.py": ADDED.replace("LIMIT = 3", "LIMIT = 4")},
+        target="m.py",
+    ),
+    Case(
+        "new constant goes along",
+        {"m.py": "def f():\n    return 1\n\n\ndef g():\n    return 0\n"},
+        fence("N = 2\n\n\ndef g():\n    return N\n"),
+        {"m.py": "def f():\n    return 1\n\n\nN = 2\n\n\ndef g():\n    return N\n"},
+        target="m.py",
+    ),
+    Case(
+        "guarded imports are joined from below",
+        {"m.py": "try:\n    import json\nexcept ImportError:\n    json = None\n\n\ndef f():\n    return 1\n"},
+        fence("import re\n\n\ndef f():\n    return 2\n"),
+        {
+            "m.py": "try:\n    import json\nexcept ImportError:\n    json = None\nimport re\n\n\ndef f():\n    return 2\n"
+        },
+        target="m.py",
+    ),
     # imports
     Case(
         "new import joins the block",
