@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .items import describe, frames_of, run_item, test_id
 from .live import Live, load
 from .processes import Write, become_subreaper, in_child
-from .items import describe, frames_of, run_item, test_id
 from .tracer import Tracer
 
 Spec = dict[str, Any]
