@@ -98,20 +98,29 @@ class Container:
     def _wait(self, exec_id: str, reader: _Reader, deadline: float) -> bool:
         """Wait for the end of an exec; True when the host had to kill the container."""
         while not reader.done.wait(_POLL_S):
-            if time.monotonic() > deadline:
-                self.kill()
+            if self._killed_at(deadline):
                 reader.done.wait(_DRAIN_S)
                 return True
-            if not self._api.exec_inspect(exec_id)["Running"]:
+            if self._is_over(exec_id):  # a child of it keeps the output open
                 reader.done.wait(_DRAIN_S)
                 return False
         reader.raise_error()
-        while self._api.exec_inspect(exec_id)["Running"]:
-            if time.monotonic() > deadline:
-                self.kill()
+        while not self._is_over(exec_id):
+            if self._killed_at(deadline):
                 return True
             time.sleep(0.01)
         return False
+
+    def _is_over(self, exec_id: str) -> bool:
+        """An exec that has not begun is "not running" too: only one with an exit code is over."""
+        state = self._api.exec_inspect(exec_id)
+        return not state["Running"] and state["ExitCode"] is not None
+
+    def _killed_at(self, deadline: float) -> bool:
+        if time.monotonic() <= deadline:
+            return False
+        self.kill()
+        return True
 
     def counters(self) -> Counters:
         """Read the cgroup's counters, version 1 or 2; zeros when they cannot be read."""
