@@ -68,7 +68,7 @@ def test_a_vanished_engine_is_named(
             DockerSandbox(settings, run_id).run_tests(environment, tree, TestRequest())
         )
         deadline = time.monotonic() + 20
-        while not await asyncio.to_thread(left_behind, engine, run_id):  # noqa: ASYNC110
+        while not await asyncio.to_thread(left_behind, engine, run_id):
             assert time.monotonic() < deadline
             await asyncio.sleep(0.1)
         await asyncio.sleep(1)
