@@ -41,6 +41,11 @@ def make_repository(folder: Path, files: Mapping[str, str]) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    return commit_all(folder)
+
+
+def commit_all(folder: Path) -> Path:
+    """The folder as a repository of one commit."""
     git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "base"]):
         subprocess.run([*git, *command], check=True)
