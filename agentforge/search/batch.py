@@ -75,8 +75,10 @@ class Plan:
     neighbours: tuple[str, ...]
     cpu_s: float
     keep_cpu_s: float = 1.0
-    grace_s: float = 2.0
-    """How long a batch goes on after its first plausible candidate."""
+    grace_count: int = 120
+    """How many more candidates a batch tries after its first plausible one: a count, so that the
+    outcome does not depend on the machine's load; `grace_s` seconds at most, a quarter for cold ones."""
+    grace_s: float = 8.0
     cold: frozenset[tuple[str, int]] = frozenset()
 
 
@@ -179,7 +181,9 @@ async def screen(
         "cold_cpu_s": plan.cpu_s + plan.keep_cpu_s + 5,
         "cold_wall_s": 4 * (plan.cpu_s + plan.keep_cpu_s) + 15,
         "restarts": 5,
+        "grace_count": plan.grace_count,
         "grace_s": plan.grace_s,
+        "cold_grace_s": plan.grace_s / 4,
         "candidates": hot,
         "cold": cold,
     }

@@ -224,3 +224,13 @@ async def test_modules_that_tests_import_late_are_patched_too(
     assert [v.verdict for v in await screen(sandbox, environment, late, sources, [good], plan, 20.0)] == [
         "plausible"
     ]
+
+
+async def test_a_batch_goes_on_for_so_many_candidates_after_a_plausible_one(
+    sandbox: DockerSandbox, environment: Environment
+) -> None:
+    good, bad = edit("return x\n", "return x + 1\n"), edit("return x\n", "return x + 7\n")
+    plan = Plan(FILES, ("test_module.py::test_answer",), (), 0.3, grace_count=2, grace_s=60.0)
+    sources = {"module.py": Source("module.py", MODULE.encode())}
+    verdicts = await screen(sandbox, environment, tree(), sources, [bad, good, *[bad] * 5], plan, 40.0)
+    assert [v.verdict for v in verdicts] == ["failed", "plausible", "failed", "failed"]

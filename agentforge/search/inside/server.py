@@ -96,9 +96,11 @@ class Server:
         gc.freeze()  # children then copy fewer pages
         targets = self.matching(self.spec["targets"])
         keep = [test for test in self.matching(self.spec["neighbours"]) if test not in set(targets)]
+        left = float("inf")
         for candidate in self.spec["candidates"]:
-            if self.late():
+            if self.late() or left <= 0:
                 return
+            left -= 1
             start = time.monotonic()
             record = in_child(
                 functools.partial(self.judge, live, candidate, targets, keep),
@@ -108,6 +110,7 @@ class Server:
             )
             self.emit({"id": candidate["id"], "s": round(time.monotonic() - start, 4), **record})
             if record["v"] == "plausible":
+                left = min(left, self.spec["grace_count"])
                 self.deadline = min(self.deadline, time.monotonic() + self.spec["grace_s"])
 
     def judge(self, live: Live, candidate: Spec, targets: list[str], keep: list[str], write: Write) -> None:

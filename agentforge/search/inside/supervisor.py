@@ -48,7 +48,7 @@ def serve_cold(spec: Spec) -> None:
     become_subreaper()
     deadline = spec["started"] + spec["budget_s"]
     if "plausible" in verdicts(spec["out"]).values():
-        deadline = min(deadline, time.monotonic() + spec["grace_s"])
+        deadline = min(deadline, time.monotonic() + spec["cold_grace_s"])
     for candidate in spec["cold"]:
         if time.monotonic() > deadline:
             return
@@ -69,7 +69,7 @@ def serve_cold(spec: Spec) -> None:
         with open(spec["out"], "a") as out:
             out.write(json.dumps({"id": candidate["id"], **record}) + "\n")
         if record["v"] == "plausible":
-            deadline = min(deadline, time.monotonic() + spec["grace_s"])
+            deadline = min(deadline, time.monotonic() + spec["cold_grace_s"])
 
 
 def cold_child(spec: Spec, write: Write) -> None:
