@@ -80,7 +80,7 @@ def watch(repo: RepoOption = Path(), as_json: JsonOption = False) -> None:
 
     def changed(paths: frozenset[str]) -> None:
         started = time.monotonic()
-        symbols = len(index.open(live.tree).index.symbols)
+        symbols = index.open(live.tree).index.symbol_count
         report = {
             "changed": sorted(paths),
             "symbols": symbols,

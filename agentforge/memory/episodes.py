@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,13 +13,16 @@ from pydantic import ValidationError
 
 from agentforge.core.errors import StoreError, UsageError
 from agentforge.core.redact import Redactor
-from agentforge.core.retrieval import Episode
+from agentforge.core.retrieval import Episode, FailedAttempt
 from agentforge.memory.facts import Vocabulary
-from agentforge.memory.lexical import Bm25, query_weights
+from agentforge.memory.lexical import query_weights
+from agentforge.memory.postings import Bm25
 from agentforge.memory.store import Row, VectorStore, collection_name
 from agentforge.memory.tokens import code_tokens
 
 MAX_TEXT_CHARS = 200_000
+MAX_ATTEMPT_CHARS = 20_000
+MAX_ATTEMPTS = 10
 _COLLECTION = collection_name("episodes")
 _HUNK_HEADER = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 _MIN_COSINE = 0.25
@@ -61,21 +64,41 @@ class EpisodeStore:
         episode = self._without_secrets(_clipped(episode))
         created = episode.created or datetime.now(UTC).isoformat(timespec="seconds")
         episode = episode.model_copy(update={"id": episode_id(episode), "created": created, "score": 0.0})
+        twin = next((one for one in self.list(episode.repository) if one.id == episode.id), None)
+        episode = _merged(episode, twin) if twin is not None else episode
+        self._write(episode)
+        return episode
+
+    def _write(self, episode: Episode) -> None:
         metadata = {
             "repository": episode.repository,
             "created": episode.created,
             "episode": episode.model_dump_json(exclude={"score"}),
         }
         self._store.upsert(_COLLECTION, [Row(episode.id, f"{episode.issue}\n{episode.summary}", metadata)])
+
+    def retract(self, prefix: str, reason: str) -> Episode:
+        """Believe a fix no longer, e.g. after a regression: it stays, with the reason, but is not found."""
+        episode = self.show(prefix).model_copy(
+            update={"retracted": self._redactor.text(reason) or "retracted"}
+        )
+        self._write(episode)
         return episode
 
     def _without_secrets(self, episode: Episode) -> Episode:
         clean = self._redactor.text
-        texts = {name: clean(getattr(episode, name)) for name in ("repository", "issue", "patch", "summary")}
+        names = ("repository", "issue", "patch", "summary", "plan", "retracted")
+        texts: dict[str, object] = {name: clean(getattr(episode, name)) for name in names}
+        texts["attempts"] = tuple(
+            FailedAttempt(
+                patch=clean(one.patch), reason=clean(one.reason), tests=tuple(map(clean, one.tests))
+            )
+            for one in episode.attempts[:MAX_ATTEMPTS]
+        )
         return episode.model_copy(update=texts)
 
     def list(self, repository: str | None = None) -> tuple[Episode, ...]:
-        """All episodes, or those of one repository, newest first."""
+        """All episodes, retracted ones too, or those of one repository, newest first."""
         where = {"repository": repository} if repository is not None else None
         episodes = [episode for row in self._store.get(_COLLECTION, where) if (episode := _episode(row))]
         return tuple(sorted(episodes, key=lambda episode: (episode.created, episode.id), reverse=True))
@@ -93,7 +116,8 @@ class EpisodeStore:
     def search(self, text: str, k: int = 5) -> tuple[Episode, ...]:
         """The `k` most similar episodes, best first: cosine and BM25 in equal parts, `score` in 0..1.
 
-        An episode that shares no word and little shape with `text` is not returned at all.
+        An episode that shares no word and little shape with `text` is not returned at all, nor is one
+        that was retracted.
         """
         if k <= 0 or not text.strip():
             return ()
@@ -108,7 +132,7 @@ class EpisodeStore:
             if share >= _MIN_LEXICAL or cosine.get(row.id, 0.0) >= _MIN_COSINE
         ]
         scored.sort(key=lambda pair: (-pair[0], pair[1].id))
-        found = [(score, episode) for score, row in scored if (episode := _episode(row))]
+        found = [(score, one) for score, row in scored if (one := _episode(row)) and not one.retracted]
         return tuple(episode.model_copy(update={"score": round(score, 4)}) for score, episode in found[:k])
 
     def stats(self) -> MemoryStats:
@@ -133,8 +157,34 @@ class EpisodeStore:
         return len(doomed)
 
 
+def warnings_of(episodes: Iterable[Episode], k: int) -> tuple[FailedAttempt, ...]:
+    """What was tried and refuted on the way to `episodes`, the likest first, at most `k`."""
+    return tuple(attempt for episode in episodes for attempt in episode.attempts)[: max(0, k)]
+
+
+def _merged(episode: Episode, twin: Episode) -> Episode:
+    """The same fix seen again: what is known of both."""
+    attempts = tuple(dict.fromkeys(twin.attempts + episode.attempts))[:MAX_ATTEMPTS]
+    known = {
+        "attempts": attempts,
+        "tests": tuple(dict.fromkeys(twin.tests + episode.tests)),
+        "failures": tuple(dict.fromkeys(twin.failures + episode.failures)),
+        "summary": episode.summary or twin.summary,
+        "plan": episode.plan or twin.plan,
+        "created": min(twin.created, episode.created),
+        "retracted": episode.retracted,
+    }
+    return episode.model_copy(update=known)
+
+
 def _clipped(episode: Episode) -> Episode:
-    cut = {name: str(getattr(episode, name))[:MAX_TEXT_CHARS] for name in ("issue", "summary")}
+    cut: dict[str, object] = {
+        name: str(getattr(episode, name))[:MAX_TEXT_CHARS] for name in ("issue", "summary", "plan")
+    }
+    cut["attempts"] = tuple(
+        one.model_copy(update={"patch": one.patch[:MAX_ATTEMPT_CHARS], "reason": one.reason[:1000]})
+        for one in episode.attempts
+    )
     if len(episode.patch) > MAX_TEXT_CHARS:
         raise StoreError(f"a patch of {len(episode.patch)} characters is too large to remember")
     return episode.model_copy(update=cut)
@@ -159,9 +209,9 @@ def _created(episode: Episode) -> datetime:
 def _lexical(text: str, rows: Sequence[Row]) -> list[float]:
     """BM25 of each row for `text`, scaled so that an identical text would score 1."""
     vocabulary = Vocabulary()
-    documents = [vocabulary.learn(code_tokens(row.text)) for row in rows]
-    documents.append(vocabulary.learn(code_tokens(text)))
+    documents = [vocabulary.count(code_tokens(row.text)) for row in rows]
+    documents.append(vocabulary.count(code_tokens(text)))
     weights = query_weights(vocabulary, [(text, 1.0)])
-    scores = Bm25(documents, len(vocabulary)).scores(weights)
+    scores = Bm25.of(documents).scores(weights)
     top = float(scores[-1])
     return [float(score) for score in np.minimum(scores[:-1] / top, 1.0)] if top > 0 else [0.0] * len(rows)

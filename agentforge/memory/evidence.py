@@ -49,6 +49,8 @@ class Evidence:
 
     title: str
     text: str
+    prose: str = ""
+    code: str = ""
     paths: tuple[str, ...] = ()
     frames: tuple[Frame, ...] = ()
     dotted: tuple[str, ...] = ()
@@ -66,6 +68,8 @@ def read_issue(issue: Issue | str) -> Evidence:
     return Evidence(
         title=title,
         text=whole,
+        prose=_FENCE.sub("\n", whole),
+        code="\n".join(match[1] for match in _FENCE.findall(whole)),
         paths=_unique(match.replace("\\", "/") for match in _PATH.findall(_without_frames(whole))),
         frames=tuple(_frames(whole)),
         dotted=_unique(_dotted(whole)),

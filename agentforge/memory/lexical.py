@@ -1,65 +1,41 @@
-"""BM25 over files, symbols and paths of one tree."""
+"""The searchable form of one tree: postings of files, fields, symbols and paths, names and imports.
+
+The files lie in parts. The first holds the tree as it was first read; what changed since lies in a second,
+small one, and its old versions are dead in the first. An edit rebuilds the small part only.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agentforge.memory.facts import FactsCache, IndexedFile, TokenIds, Vocabulary
+from agentforge.core.tree import Tree, TreeFile
+from agentforge.memory.facts import (
+    FIELDS,
+    FactsCache,
+    IndexedFile,
+    Progress,
+    Vocabulary,
+    index_files,
+    indexable,
+)
+from agentforge.memory.imports import absolute_imports, module_name
+from agentforge.memory.postings import Bm25, Living, Segment, bag_up, join_bags
 from agentforge.memory.symbols import CodeSymbol
 from agentforge.memory.tokens import code_tokens
 
-Scores = NDArray[np.float32]
+KINDS = ("files", *FIELDS, "symbols", "paths")
+_MIN_PART = 200
+_MAX_SHARE = 0.1
 
 
-class Bm25:
-    """BM25 (Robertson and Zaragoza 2009; Lucene's idf) over documents of token ids.
-
-    One sort builds the whole score matrix, column by column: 35,000 documents in a quarter of a second,
-    so that an edited file costs a rebuild and no bookkeeping.
-    """
-
-    def __init__(
-        self, documents: Sequence[TokenIds], vocabulary: int, *, k1: float = 1.2, b: float = 0.75
-    ) -> None:
-        self.size = len(documents)
-        lengths = np.array([len(document) for document in documents], np.int64)
-        flat = np.concatenate([*documents, np.empty(0, np.int32)]).astype(np.int64)
-        owners = np.repeat(np.arange(self.size), lengths)
-        cells, frequency = np.unique(flat * max(1, self.size) + owners, return_counts=True)
-        tokens, self._owners = np.divmod(cells, max(1, self.size))
-        document_frequency = np.bincount(tokens, minlength=vocabulary)
-        idf = np.log(1 + (self.size - document_frequency + 0.5) / (document_frequency + 0.5))
-        mean = max(1.0, float(lengths.mean())) if self.size else 1.0
-        damping = k1 * (1 - b + b * lengths[self._owners] / mean)
-        self._scores = (idf[tokens] * frequency / (frequency + damping)).astype(np.float32)
-        self._starts = np.searchsorted(tokens, np.arange(vocabulary + 1))
-
-    def scores(self, weights: Mapping[int, float]) -> Scores:
-        """Score of every document for weighted query tokens."""
-        total = np.zeros(self.size, np.float32)
-        for token, weight in weights.items():
-            if token + 1 < len(self._starts):
-                cells = slice(self._starts[token], self._starts[token + 1])
-                total[self._owners[cells]] += np.float32(weight) * self._scores[cells]
-        return total
-
-
-def query_weights(vocabulary: Vocabulary, parts: Iterable[tuple[str, float]]) -> dict[int, float]:
-    """Token weights of a query made of texts with weights; repetition counts by its logarithm."""
-    weights: Counter[int] = Counter()
-    for text, weight in parts:
-        for token, count in Counter(vocabulary.known(code_tokens(text))).items():
-            weights[token] += weight * (1 + log(count))  # type: ignore[assignment]
-    return dict(weights)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SymbolRef:
     """A symbol and the number of its file in the index."""
 
@@ -67,35 +43,178 @@ class SymbolRef:
     symbol: CodeSymbol
 
 
-class LexicalIndex:
-    """The searchable form of the files of one tree."""
+class Part:
+    """Some files, indexed together. Immutable; numbers are local to the part."""
 
     def __init__(self, files: Sequence[IndexedFile], cache: FactsCache) -> None:
         self.files = tuple(files)
-        self.vocabulary = cache.vocabulary
-        paths = [self.vocabulary.learn(code_tokens(file.path)) for file in self.files]
-        self.symbols = tuple(
-            SymbolRef(number, symbol)
-            for number, file in enumerate(self.files)
-            for symbol in file.facts.symbols
-        )
-        self.file_of_symbol = np.array([ref.file for ref in self.symbols], np.int64)
-        tokens = [tokens for file in self.files for tokens in file.facts.tokens]
-        whole = [
-            np.concatenate([path, path, *file.facts.tokens])
-            for path, file in zip(paths, self.files, strict=True)
-        ]
-        size = len(self.vocabulary)
-        self.by_symbol = Bm25(tokens, size)
-        self.by_file = Bm25(whole, size)
-        self.by_path = Bm25(paths, size, b=0.3)
-        self.definitions = _definitions(self.symbols)
+        paths = bag_up([cache.vocabulary.count(code_tokens(file.path)) for file in files])
+        self.segments = {
+            "files": Segment(join_bags([file.facts.part(0) for file in files])),
+            "paths": Segment(paths),
+            "symbols": Segment(join_bags([file.facts.of_symbols() for file in files])),
+        }
+        for number, name in enumerate(FIELDS, 1):
+            self.segments[name] = Segment(join_bags([file.facts.part(number) for file in files]))
+        counts = [len(file.facts.symbols) for file in files]
+        self.file_of_symbol = np.repeat(np.arange(len(files)), counts)
+        self.definitions = _definitions(files)
+        self.importers: dict[str, list[int]] = {}
+        for number, file in enumerate(files):
+            for name in absolute_imports(file.path, file.facts.imports):
+                self.importers.setdefault(name, []).append(number)
 
 
-def _definitions(symbols: Sequence[SymbolRef]) -> dict[str, list[int]]:
+def _definitions(files: Sequence[IndexedFile]) -> dict[str, list[int]]:
     """Last part of a qualified name -> numbers of the symbols that define it."""
     places: dict[str, list[int]] = {}
-    for number, ref in enumerate(symbols):
-        if ref.symbol.kind in ("class", "function", "method"):
-            places.setdefault(ref.symbol.name.rpartition(".")[2], []).append(number)
+    number = 0
+    for file in files:
+        for symbol in file.facts.symbols:
+            if symbol.kind in ("class", "function", "method"):
+                places.setdefault(symbol.name.rpartition(".")[2], []).append(number)
+            number += 1
     return places
+
+
+class LexicalIndex:
+    """The index of one tree. Immutable; `updated` gives that of another tree and shares what is equal.
+
+    Files and symbols have numbers; those of dead files stay unused. `alive` says which files count.
+    """
+
+    def __init__(
+        self, parts: Sequence[Part], alive: Sequence[NDArray[np.bool_]], tree: Tree, cache: FactsCache
+    ) -> None:
+        self._parts = tuple(parts)
+        self._alive = tuple(alive)
+        self._cache = cache
+        self.tree = tree
+        self.vocabulary = cache.vocabulary
+        self.files = tuple(file for part in parts for file in part.files)
+        self.alive = np.concatenate([np.empty(0, bool), *alive])
+        offsets = np.cumsum([0, *(len(part.files) for part in parts)])
+        self.file_of_symbol = np.concatenate(
+            [
+                np.empty(0, np.int64),
+                *(part.file_of_symbol + offset for part, offset in zip(parts, offsets, strict=False)),
+            ]
+        )
+        self._file_offsets = [int(offset) for offset in offsets]
+        self._symbol_offsets = [int(n) for n in np.cumsum([0, *(len(part.file_of_symbol) for part in parts)])]
+        self.first_symbol = np.searchsorted(self.file_of_symbol, np.arange(len(self.files) + 1))
+
+    @classmethod
+    def of(cls, tree: Tree, cache: FactsCache, progress: Progress | None = None) -> LexicalIndex:
+        """Index the whole of `tree`."""
+        files = index_files(list(indexable(tree)), cache, progress)
+        return cls([Part(files, cache)], [np.ones(len(files), bool)], tree, cache)
+
+    def updated(self, tree: Tree) -> LexicalIndex:
+        """The index of `tree`, by what differs from this one's."""
+        before, after = dict(indexable(self.tree)), dict(indexable(tree))
+        changed = [path for path, entry in after.items() if not _same(before.get(path), entry)]
+        gone = before.keys() - after.keys()
+        stale = gone | set(changed)
+        if not stale:
+            return LexicalIndex(self._parts, self._alive, tree, self._cache)
+        base, alive = self._parts[0], self._alive[0].copy()
+        for number, file in enumerate(base.files):
+            if file.path in stale:
+                alive[number] = False
+        recent = [
+            file for part in self._parts[1:] for file in part.files if file.path not in stale
+        ] + index_files([(path, after[path]) for path in changed], self._cache)
+        dead = len(base.files) - int(alive.sum())
+        if len(recent) + dead > max(_MIN_PART, _MAX_SHARE * len(base.files)):
+            return LexicalIndex.of(tree, self._cache)
+        recent.sort(key=lambda file: file.path)
+        part = Part(recent, self._cache)
+        return LexicalIndex([base, part], [alive, np.ones(len(recent), bool)], tree, self._cache)
+
+    @cached_property
+    def _bm25(self) -> Mapping[str, Bm25]:
+        return {kind: self._ranker(kind, b) for kind, b in _LENGTH_WEIGHT.items()}
+
+    def _ranker(self, kind: str, b: float) -> Bm25:
+        living = []
+        for part, alive in zip(self._parts, self._alive, strict=True):
+            mask = alive[part.file_of_symbol] if kind == "symbols" else alive
+            living.append(Living(part.segments[kind], mask))
+        return Bm25(living, b=b)
+
+    def bm25(self, kind: str) -> Bm25:
+        """The text ranking of "files", "symbols", "paths" or one of `FIELDS`."""
+        return self._bm25[kind]
+
+    def symbol(self, number: int) -> SymbolRef:
+        """The symbol of that number."""
+        file = int(self.file_of_symbol[number])
+        return SymbolRef(file, self.files[file].facts.symbols[number - int(self.first_symbol[file])])
+
+    @property
+    def symbol_count(self) -> int:
+        """How many symbols the living files have."""
+        return int(self.alive[self.file_of_symbol].sum())
+
+    def living_symbols(self) -> list[int]:
+        """Numbers of all symbols of living files, by path and line."""
+        order = sorted(np.flatnonzero(self.alive), key=lambda number: self.files[int(number)].path)
+        return [n for file in order for n in range(self.first_symbol[file], self.first_symbol[file + 1])]
+
+    def definitions(self, name: str) -> list[int]:
+        """Numbers of the symbols that define `name` (the last part of a qualified name)."""
+        found = [
+            number + offset
+            for part, offset in zip(self._parts, self._symbol_offsets, strict=False)
+            for number in part.definitions.get(name, [])
+        ]
+        return [number for number in found if self.alive[self.file_of_symbol[number]]]
+
+    @cached_property
+    def modules(self) -> dict[str, int]:
+        """Dotted name of a module -> its file."""
+        return {module_name(self.files[int(n)].path): int(n) for n in np.flatnonzero(self.alive)}
+
+    def imported_by(self, file: int) -> set[int]:
+        """Files of the tree that `file` imports."""
+        entry = self.files[file]
+        found = (self._module(name) for name in absolute_imports(entry.path, entry.facts.imports))
+        return {number for number in found if number is not None and number != file}
+
+    def _module(self, name: str) -> int | None:
+        while name:
+            if name in self.modules:
+                return self.modules[name]
+            name = name.rpartition(".")[0]
+        return None
+
+    def importers_of(self, file: int) -> list[int]:
+        """Files of the tree that import `file`, by its own name or through a name in it."""
+        name = module_name(self.files[file].path)
+        found = [
+            number + offset
+            for part, offset in zip(self._parts, self._file_offsets, strict=False)
+            for number in part.importers.get(name, [])
+        ]
+        return [number for number in found if self.alive[number] and number != file]
+
+    def living(self) -> Iterator[tuple[int, IndexedFile]]:
+        """The files that count, with their numbers."""
+        return ((int(n), self.files[int(n)]) for n in np.flatnonzero(self.alive))
+
+
+_LENGTH_WEIGHT = {kind: 0.3 if kind == "paths" else 0.75 for kind in KINDS}
+
+
+def _same(left: TreeFile | None, right: TreeFile) -> bool:
+    return left is right or left == right
+
+
+def query_weights(vocabulary: Vocabulary, parts: Iterable[tuple[str, float]]) -> dict[int, float]:
+    """Token weights of a query made of texts with weights; repetition counts by its logarithm."""
+    weights: dict[int, float] = {}
+    for text, weight in parts:
+        for token, count in Counter(vocabulary.known(code_tokens(text))).items():
+            weights[token] = weights.get(token, 0.0) + weight * (1 + log(count))
+    return weights

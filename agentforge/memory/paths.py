@@ -26,11 +26,11 @@ def is_aside(path: str) -> bool:
 
 
 class PathResolver:
-    """Paths of one tree, to be found by what people write of them."""
+    """Paths of one tree and their numbers, to be found by what people write of them."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Iterable[tuple[int, str]]) -> None:
         self._by_name: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
-        for number, path in enumerate(paths):
+        for number, path in paths:
             parts = tuple(path.split("/"))
             self._by_name.setdefault(parts[-1], []).append((number, parts))
 

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import filelock
 
@@ -40,6 +41,32 @@ class Row:
     similarity: float = 0.0
 
 
+def without_password(url: str) -> str:
+    """`url` without what stands before an @ in its host part."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def open_server(url: str) -> Any:
+    """A client of the Chroma server at `url`. Raises `StoreError` where it is no http(s) URL."""
+    import chromadb
+    from chromadb.config import Settings
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise StoreError(
+            f"memory.chroma_url is not an http(s) URL: {without_password(url)!r}",
+            hint="for example http://127.0.0.1:8000",
+        )
+    secure = parts.scheme == "https"
+    return chromadb.HttpClient(
+        host=parts.hostname,
+        port=parts.port or (443 if secure else 8000),
+        ssl=secure,
+        settings=Settings(anonymized_telemetry=False),
+    )
+
+
 def collection_name(kind: str, key: str = "") -> str:
     """A name Chroma accepts whatever `key` holds."""
     return f"{kind}-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
@@ -49,18 +76,23 @@ class VectorStore:
     """Collections of texts with vectors under `folder`.
 
     All methods block and raise `StoreError` where the store is locked, damaged, of another schema or made
-    with another embedder. `timeout_s` bounds the wait for the lock and for each operation.
+    with another embedder. `timeout_s` bounds the wait for the lock and for each operation. With `url` the
+    collections are on that Chroma server, and `folder` is not touched.
     """
 
-    def __init__(self, folder: Path, embedder: Embedder, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, folder: Path, embedder: Embedder, *, timeout_s: float = 10.0, url: str | None = None
+    ) -> None:
         self.folder = folder
+        self.url = url
+        self.place = f"the memory at {without_password(url) if url else folder}"
         self.embedder = embedder
         self.timeout_s = timeout_s
         self._checked = False
 
     def exists(self) -> bool:
         """Whether anything was ever stored here."""
-        return (self.folder / DATABASE).exists()
+        return self.url is not None or (self.folder / DATABASE).exists()
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> dict[str, list[float]]:
         """Write rows, replacing those of the same id; their vectors by id."""
@@ -186,12 +218,12 @@ class VectorStore:
         theirs = {key: stored.get(key) for key in ours}
         if theirs["schema"] != ours["schema"]:
             raise StoreError(
-                f"the memory at {self.folder} has schema {theirs['schema']}, this version reads {SCHEMA}",
+                f"{self.place} has schema {theirs['schema']}, this version reads {SCHEMA}",
                 hint="use the version of AgentForge that wrote it, or another --data-home",
             )
         if theirs != ours:
             raise StoreError(
-                f"the memory at {self.folder} was made with embedder {theirs['embedder']} "
+                f"{self.place} was made with embedder {theirs['embedder']} "
                 f"({theirs['dimension']} dimensions), not {ours['embedder']} ({ours['dimension']})",
                 hint="configure the embedder it was made with, or another --data-home",
             )
@@ -205,7 +237,7 @@ class VectorStore:
             try:
                 import chromadb  # noqa: F401  slow at first: not while others wait for the lock
 
-                with self._locked(), self._client() as client:
+                with self._opened() as client:
                     outcome.append(operation(client))
             except BaseException as error:  # noqa: BLE001  handed to the waiting thread, nothing is lost
                 failure.append(error)
@@ -216,7 +248,7 @@ class VectorStore:
         thread.join(self.timeout_s * 2)
         if thread.is_alive():
             raise StoreError(
-                f"the memory at {self.folder} did not answer within {self.timeout_s * 2:.0f} s",
+                f"{self.place} did not answer within {self.timeout_s * 2:.0f} s",
                 hint="another process may hold it; try again, or use --no-memory",
             )
         if failure:
@@ -226,16 +258,30 @@ class VectorStore:
     def _explained(self, error: BaseException) -> BaseException:
         if isinstance(error, ImportError):
             return StoreError(f"ChromaDB cannot be loaded: {error}", hint="install agentforge again")
+        import httpx  # Chroma's own HTTP client, whose errors come through
         from chromadb.errors import ChromaError
 
-        if isinstance(error, ChromaError | sqlite3.Error | OSError | ValueError | TypeError) or (
+        faults = ChromaError | sqlite3.Error | OSError | ValueError | TypeError | httpx.HTTPError
+        if isinstance(error, faults) or (
             type(error).__name__ == "PanicException"  # raised by Chroma's native part, not an Exception
         ):
+            way_out = "move the folder away to start an empty memory"
+            if self.url:
+                way_out = "is the Chroma server up?"
             return StoreError(
-                f"the memory at {self.folder} cannot be used: {error}",
-                hint="nothing was deleted; move the folder away to start an empty memory",
+                f"{self.place} cannot be used: {error}",
+                hint=f"nothing was deleted; {way_out}",
             )
         return error
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """A client of the server, which does its own locking, or of the folder under our lock."""
+        if self.url is not None:
+            yield open_server(self.url)
+            return
+        with self._locked(), self._client() as client:
+            yield client
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -246,7 +292,7 @@ class VectorStore:
                 yield
         except filelock.Timeout:
             raise StoreError(
-                f"the memory at {self.folder} has been locked for {self.timeout_s:.0f} s by another process",
+                f"{self.place} has been locked for {self.timeout_s:.0f} s by another process",
                 hint="wait for the other run to end",
             ) from None
 

@@ -27,7 +27,7 @@ PATHS = [
     ],
 )
 def test_written_paths_find_their_files(written: str, found: list[int]) -> None:
-    assert PathResolver(PATHS).resolve(written) == found
+    assert PathResolver(enumerate(PATHS)).resolve(written) == found
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_written_paths_find_their_files(written: str, found: list[int]) -> None:
     ],
 )
 def test_dotted_names_find_the_longest_module(dotted: str, found: list[tuple[int, str]]) -> None:
-    assert list(PathResolver(PATHS).resolve_dotted(dotted)) == found
+    assert list(PathResolver(enumerate(PATHS)).resolve_dotted(dotted)) == found
 
 
 @pytest.mark.parametrize(

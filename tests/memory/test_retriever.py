@@ -38,10 +38,12 @@ async def test_both_memories_feed_the_planner(tmp_path: Path) -> None:
     assert warnings == []
 
 
-@pytest.mark.parametrize("part", ["memory", "index"])
-async def test_complaint24_a_corrupt_store_is_one_warning_and_no_failure(tmp_path: Path, part: str) -> None:
+@pytest.mark.parametrize(("part", "name"), [("memory", DATABASE), ("index", "facts.sqlite3")])
+async def test_complaint24_a_corrupt_store_is_one_warning_and_no_failure(
+    tmp_path: Path, part: str, name: str
+) -> None:
     (tmp_path / part).mkdir()
-    (tmp_path / part / DATABASE).write_bytes(b"not a database" * 999)
+    (tmp_path / part / name).write_bytes(b"not a database" * 999)
     warnings: list[str] = []
     retriever = make(tmp_path, warnings)
     for _ in range(2):
@@ -51,7 +53,7 @@ async def test_complaint24_a_corrupt_store_is_one_warning_and_no_failure(tmp_pat
         assert len(found.episodes) == (0 if part == "memory" else 1)
     assert len(warnings) == 1
     assert "not a database" in warnings[0]
-    assert (tmp_path / part / DATABASE).read_bytes() == b"not a database" * 999
+    assert (tmp_path / part / name).read_bytes() == b"not a database" * 999
 
 
 async def test_a_locked_store_is_waited_for_once(tmp_path: Path) -> None:
