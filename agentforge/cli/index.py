@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,13 +31,51 @@ RepoOption = Annotated[Path, typer.Option("--repo", help="A directory; ignored f
 @app.command()
 def build(repo: RepoOption = Path(), config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Embed every symbol that has no vector yet. A repair does this by itself for what it needs."""
-    shown = sys.stderr.isatty() and not as_json
+    tree, index = _tree(repo), _index(config)
+    index.open(tree, _progress("files", as_json))
+    _tell_cache_problem(index)
+    _print_status(index.build(tree, _progress("symbols", as_json)), as_json)
 
-    def progress(done: int, total: int) -> None:
-        if shown:
-            print(f"\r{done}/{total} symbols", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
-    _print_status(_index(config).build(_tree(repo), progress), as_json)
+def _progress(what: str, as_json: bool) -> Callable[[int, int], None] | None:
+    """A line on the terminal that counts; none where nobody watches. Ctrl-C keeps what is done."""
+    if as_json or not sys.stderr.isatty():
+        return None
+    started = last = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - started > 1 and (done == total or now - last > 0.1):
+            last = now
+            width = 30 * done // max(1, total)
+            bar = "#" * width + "." * (30 - width)
+            end = "\n" if done == total else ""
+            print(f"\r[{bar}] {done}/{total} {what}", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _tell_cache_problem(index: RepositoryIndex) -> None:
+    if index.cache_problem:
+        tell(f"the index cache is not used: {index.cache_problem}", label="warning")
+
+
+def _learn_history(index: RepositoryIndex, repo: Path, config: Path | None) -> None:
+    """Earlier commits of the directory's repository, where it is one; they only help the ranking."""
+    import tempfile
+
+    from agentforge.core.errors import RepositoryError
+    from agentforge.memory.history import read_commits
+    from agentforge.repo.shadow import locate, make_shadow
+
+    limit = resolve_settings(config).settings.memory.history
+    try:
+        with tempfile.TemporaryDirectory(prefix="agentforge-") as scratch:
+            git = make_shadow(locate(repo), Path(scratch))
+            index.learn_history(read_commits(git.run, "HEAD", limit))
+    except RepositoryError:
+        return
 
 
 @app.command()
@@ -55,12 +95,14 @@ def search(
     """The files and symbols an issue points at, best first, with the signals that say so."""
     text = _issue_text(issue)
     tree, index = _tree(repo), _index(config)
-    files = index.open(tree).rank_files(text, k)
+    _learn_history(index, repo, config)
+    files = index.open(tree, _progress("files", as_json)).rank_files(text, k)
     try:
         symbols = index.search(text, tree, k)
     except StoreError as error:
         tell(f"vectors are not used: {error.what}", error.hint, label="warning")
         symbols = index.open(tree).search(text, k)
+    _tell_cache_problem(index)
     if as_json:
         documents = [symbol.model_dump(mode="json") for symbol in symbols]
         print_json({"files": [asdict(file) for file in files], "symbols": documents})
@@ -71,8 +113,6 @@ def search(
 @app.command()
 def watch(repo: RepoOption = Path(), as_json: JsonOption = False) -> None:
     """Keep the index of a directory current and say what changed, until Ctrl-C."""
-    import time
-
     from agentforge.memory.repo_index import RepositoryIndex
     from agentforge.memory.watch import LiveTree
 
@@ -130,7 +170,8 @@ def _tree(repo: Path) -> Tree:
 def _index(config: Path | None) -> RepositoryIndex:
     from agentforge.memory.open import open_index
 
-    return open_index(resolve_settings(config).settings.data_home)
+    settings = resolve_settings(config).settings
+    return open_index(settings.data_home, settings.memory)
 
 
 def _print_status(status: IndexStatus, as_json: bool) -> None:

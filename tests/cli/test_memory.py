@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.core.retrieval import Episode
-from agentforge.memory.open import open_episodes
+from agentforge.memory.open import open_episodes, open_insights
 
 from .conftest import Ended
 
@@ -94,3 +94,50 @@ def test_what_others_wrote_is_harmless_on_a_terminal(cli: Cli, home: Path) -> No
     stored = remember(home, "bad \x1b[2J title")
     for command in (["list"], ["show", stored], ["search", "bad title"]):
         assert "\x1b" not in cli("memory", *command).out
+
+
+def fail(home: Path, issue: str, patch_line: str) -> str:
+    patch = f"--- a/x.py\n+++ b/x.py\n@@ -1 +1,2 @@\n+if {patch_line} is None:\n+    return None\n x\n"
+    episode = Episode(id="", repository="owner/name", issue=issue, patch=patch, failures=("TypeError",))
+    stored = open_episodes(home).store(episode)
+    open_insights(home).refresh(open_episodes(home).list())
+    return stored.id
+
+
+def test_insights_are_listed_shown_and_retracted(cli: Cli, home: Path) -> None:
+    first = fail(home, "parse fails with a TypeError", "text")
+    fail(home, "draw fails with a TypeError", "figure")
+    (insight,) = json.loads(cli("memory", "list", "--kind", "insight", "--json").out)
+    assert insight["lesson"] == (
+        "TypeError was fixed by adding a check before the value is used in 2 of 2 verified repairs"
+    )
+    assert "TypeError was fixed" in cli("memory", "list", "--kind", "insight").out
+    assert first in cli("memory", "show", insight["id"]).out
+    assert json.loads(cli("memory", "stats", "--json").out)["insights"] == 1
+    assert cli("memory", "retract", insight["id"], "--reason", "too broad").out.startswith("retracted")
+    assert json.loads(cli("memory", "stats", "--json").out)["insights"] == 0
+    assert cli("memory", "retract", first, "--reason", "broke drawing").code == 0
+    assert "broke drawing" in cli("memory", "show", first).out
+    assert json.loads(cli("memory", "search", "parse TypeError", "--json").out)[0]["id"] != first
+    assert cli("memory", "list", "--kind", "insight").out == "no insights\n"
+    cli("memory", "list", "--kind", "insight", "--repo", "x").assert_one_clear_line(2, "no repository")
+
+
+def test_an_export_makes_the_same_memory_elsewhere(
+    cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(home, "one failure", day="2024-01-01")
+    fail(home, "parse fails with a TypeError", "text")
+    fail(home, "draw fails with a TypeError", "figure")
+    assert "exported 4 entries" in cli("memory", "export", str(tmp_path / "all.jsonl")).err
+    before = json.loads(cli("memory", "list", "--json").out)
+    monkeypatch.setenv("AGENTFORGE_DATA_HOME", str(tmp_path / "other"))
+    done = json.loads(cli("memory", "import", str(tmp_path / "all.jsonl"), "--json").out)
+    assert (done["episodes"], done["merged"], done["insights"], done["refused"]) == (3, 0, 1, [])
+    assert json.loads(cli("memory", "list", "--json").out) == before
+    again = cli("memory", "import", str(tmp_path / "all.jsonl"))
+    assert again.out == "imported 0 episodes and 1 insights, merged 3\n"
+    assert cli("memory", "export").out == (tmp_path / "all.jsonl").read_text()
+    (tmp_path / "bad").write_text("no\n")
+    cli("memory", "import", str(tmp_path / "bad")).assert_one_clear_line(2, "no export of agentforge memory")
+    cli("memory", "import", str(tmp_path / "none")).assert_one_clear_line(2, "cannot be read")
