@@ -60,6 +60,10 @@ class SandboxSettings(Section):
     """Limits of every container (AgentForge, III-E). Sizes in MB, times in seconds."""
 
     base_image: str = "agentforge-base:1"
+    runtime: str | None = None
+    """OCI runtime (`runc`, `crun`, `runsc`) as the engine knows it; None takes the engine's default."""
+    pool: int = Field(default=2, ge=0, le=8)
+    """Containers made ahead, each for one verification; 0 makes none."""
     memory_mb: int = Field(default=512, ge=64)
     cpus: float = Field(default=0.5, gt=0)
     pids: int = Field(default=64, ge=16)

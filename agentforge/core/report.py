@@ -20,13 +20,19 @@ class Outcome(StrEnum):
 
 
 class Cause(StrEnum):
-    """How an execution ended. OK means: tests ran to the end and a report came back, green or red."""
+    """How an execution ended. OK means: tests ran to the end and a report came back, green or red.
+
+    PIDS, DISK_FULL and SIGNAL name what cut an execution short; CRASH is any other early end.
+    """
 
     OK = "ok"
     NO_TESTS = "no_tests"
     COLLECTION_ERROR = "collection_error"
     TIMEOUT = "timeout"
     OOM = "oom"
+    PIDS = "pids"
+    DISK_FULL = "disk_full"
+    SIGNAL = "signal"
     CRASH = "crash"
     INFRA = "infra"
 

@@ -31,6 +31,8 @@ class LivePorts:
 
     settings: Settings
     workflow: str
+    engine: DockerSandbox
+    """To be entered for the time of the run: then containers are made ahead, and none is left."""
     sandbox: Sandbox
     retriever: Retriever | None
     model: Model | None
@@ -66,7 +68,8 @@ def live_ports(
     logs = writer.directory / "reports"
     sandbox = DockerSandbox(settings.sandbox, writer.run_id, logs, progress=_progress(log))
     retriever = live_retriever(settings, tape, log, redactor)
-    return LivePorts(settings, workflow.name, RecordingSandbox(sandbox, tape), retriever, model, ledger)
+    recording = RecordingSandbox(sandbox, tape)
+    return LivePorts(settings, workflow.name, sandbox, recording, retriever, model, ledger)
 
 
 def _progress(log: EventLog) -> Callable[[str], None]:

@@ -127,7 +127,8 @@ class LiveRun:
         ports: LivePorts | None = None
         try:
             ports = live_ports(self.settings, self.workflow, self.writer, self.log, self.redactor)
-            await self._run_engine(ports.context(workspace, self.clock, self.task, self.log))
+            async with ports.engine:
+                await self._run_engine(ports.context(workspace, self.clock, self.task, self.log))
             ending = ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
         except AgentForgeError as error:
             ending = self._ending_after(error)

@@ -27,7 +27,7 @@ def pack(files: Mapping[str, TreeFile], folder: str, *, owner: int, folder_mode:
     buffer = io.BytesIO()
     links = {path for path, entry in files.items() if entry.mode == "120000"}
     for path in files:
-        _check_name(path, links)
+        check_name(path, links)
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(_directories(files, folder)):
             archive.addfile(_header(path, owner, tarfile.DIRTYPE, folder_mode))
@@ -42,7 +42,7 @@ def pack_job(files: Mapping[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     entries = {path: TreeFile(data) for path, data in files.items()}
     for path in entries:
-        _check_name(path, set())
+        check_name(path, set())
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(_directories(entries, "") - {"out"}):
             archive.addfile(_header(path, 0, tarfile.DIRTYPE, 0o755))
@@ -88,7 +88,8 @@ def _directories(files: Mapping[str, TreeFile], folder: str) -> set[str]:
     return found
 
 
-def _check_name(path: str, links: set[str]) -> None:
+def check_name(path: str, links: set[str]) -> None:
+    """Raises `EnvironmentFault` for a name that would not stay in the tree, or lies behind a link."""
     parts = path.split("/")
     if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
         raise EnvironmentFault(f"refused to unpack {path!r}: the name leaves the tree")
@@ -126,6 +127,6 @@ def unpack_file(archive: bytes, name: str, limit: int) -> bytes:
             if member.size > limit:
                 raise EnvironmentFault(f"{name}: {member.size} bytes, the limit is {limit}")
             stream = opened.extractfile(member)
-            return stream.read(limit + 1) if stream else b""
+            return stream.read(member.size) if stream else b""
     except tarfile.TarError as error:
         raise EnvironmentFault(f"{name}: the archive from the sandbox is damaged: {error}") from error

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentforge.core.errors import EnvironmentFault, SandboxLost
+from agentforge.sandbox import counters
+from agentforge.sandbox.counters import Counters
 from agentforge.sandbox.engine import API_TIMEOUT_S, engine_errors
 from agentforge.sandbox.limits import USER, ContainerPlan
+from agentforge.sandbox.process import Process, Sink
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 HOST_GRACE_S = 6.0
 """How long after the in-container limit the host waits before it kills the container."""
-_POLL_S = 0.25
-_DRAIN_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,6 @@ class Ended:
     host_killed: bool = False
 
 
-@dataclass(frozen=True)
-class Counters:
-    """What the kernel counted in the container's cgroup."""
-
-    oom_kills: int = 0
-    pids_refused: int = 0
-
-
 class Container:
     """A started container whose limits were read back and found in force."""
 
@@ -47,6 +40,7 @@ class Container:
         self._client = client
         self.id = container_id
         self.plan = plan
+        self._made = int(time.time()) - 1
 
     def put(self, folder: str, archive: bytes) -> None:
         """Unpack a tar archive under `folder`, which must lie in a volume."""
@@ -72,7 +66,7 @@ class Container:
     def run(
         self,
         argv: Sequence[str],
-        sink: Callable[[bytes], object],
+        sink: Sink,
         *,
         timeout_s: float,
         workdir: str = "/",
@@ -85,62 +79,66 @@ class Container:
         """
         limited = ["timeout", "-k", "2", f"{timeout_s:.3f}", *argv]
         started = time.monotonic()
-        with engine_errors("running a command in the sandbox"):
-            created = self._api.exec_create(
-                self.id, limited, user=user, workdir=workdir, environment=dict(environment or {}), stdin=False
-            )
-            stream = self._api.exec_start(created["Id"], stream=True)
-            reader = _Reader(stream, sink)
-            killed = self._wait(created["Id"], reader, started + timeout_s + HOST_GRACE_S)
-            state = self._api.exec_inspect(created["Id"])
-        return Ended(None if killed else state["ExitCode"], time.monotonic() - started, killed)
+        process = self.process(limited, sink, workdir=workdir, environment=environment, user=user)
+        code, killed = process.wait(started + timeout_s + HOST_GRACE_S, self.kill)
+        return Ended(code, time.monotonic() - started, killed)
 
-    def _wait(self, exec_id: str, reader: _Reader, deadline: float) -> bool:
-        """Wait for the end of an exec; True when the host had to kill the container."""
-        while not reader.done.wait(_POLL_S):
-            if self._killed_at(deadline):
-                reader.done.wait(_DRAIN_S)
-                return True
-            if self._is_over(exec_id):  # a child of it keeps the output open
-                reader.done.wait(_DRAIN_S)
-                return False
-        reader.raise_error()
-        while not self._is_over(exec_id):
-            if self._killed_at(deadline):
-                return True
-            time.sleep(0.01)
-        return False
-
-    def _is_over(self, exec_id: str) -> bool:
-        """An exec that has not begun is "not running" too: only one with an exit code is over."""
-        state = self._api.exec_inspect(exec_id)
-        return not state["Running"] and state["ExitCode"] is not None
-
-    def _killed_at(self, deadline: float) -> bool:
-        if time.monotonic() <= deadline:
-            return False
-        self.kill()
-        return True
+    def process(
+        self,
+        argv: Sequence[str],
+        sink: Sink,
+        *,
+        workdir: str = "/",
+        environment: Mapping[str, str] | None = None,
+        user: str = USER,
+        stdin: bool = False,
+        on_end: Callable[[], object] | None = None,
+    ) -> Process:
+        """Start a command and come back at once; whoever starts it limits its time."""
+        return Process(
+            self._api,
+            self.id,
+            argv,
+            sink,
+            user=user,
+            workdir=workdir,
+            environment=environment,
+            stdin=stdin,
+            on_end=on_end,
+        )
 
     def counters(self) -> Counters:
-        """Read the cgroup's counters, version 1 or 2; zeros when they cannot be read."""
-        files = (
-            "/sys/fs/cgroup/memory/memory.oom_control",
-            "/sys/fs/cgroup/memory.events",
-            "/sys/fs/cgroup/pids/pids.events",
-            "/sys/fs/cgroup/pids.events",
-        )
-        output = bytearray()
+        """What the kernel counted, seen from the host, else from inside, else by the engine's events."""
+        return counters.first_known(self._counters_of_host, self._counters_inside, self._counters_of_events)
+
+    def _counters_of_host(self) -> Counters | None:
         try:
-            self.run(("cat", *files), output.extend, timeout_s=5)
+            pid = int(self.state().get("Pid") or 0)
         except EnvironmentFault:
-            return Counters()
-        values: dict[str, int] = {}
-        for line in output.decode("ascii", "replace").splitlines():
-            name, _, value = line.strip().partition(" ")
-            if value.isdigit():
-                values[name] = values.get(name, 0) + int(value)
-        return Counters(values.get("oom_kill", 0), values.get("max", 0) if "max" in values else 0)
+            return None
+        return counters.of_process(pid, self.id) if pid else None
+
+    def _counters_inside(self) -> Counters | None:
+        output = bytearray()
+        command = 'for f; do [ -r "$f" ] && echo "== $f" && cat "$f"; done; true'
+        try:
+            self.run(("sh", "-c", command, "sh", *counters.INSIDE), output.extend, timeout_s=5)
+        except EnvironmentFault:
+            return None
+        parts = output.decode("ascii", "replace").split("== ")[1:]
+        files = [(name, text) for name, _, text in (part.partition("\n") for part in parts)]
+        return counters.parse(files) if files else None
+
+    def _counters_of_events(self) -> Counters | None:
+        wanted = {"container": self.id, "event": "oom"}
+        try:
+            with engine_errors("reading the engine's events"):
+                found = self._api.events(
+                    since=self._made, until=int(time.time()) + 1, filters=wanted, decode=True
+                )
+                return counters.of_events(found)
+        except EnvironmentFault:
+            return None
 
     def state(self) -> Mapping[str, Any]:
         """`State` of the engine's inspect. Raises `SandboxLost` when the container is gone."""
@@ -160,35 +158,6 @@ class Container:
 
     def remove(self) -> None:
         remove_container(self._client, self.id)
-
-
-class _Reader:
-    """Drains a stream into a sink in a thread of its own, so that waiting has a deadline."""
-
-    def __init__(self, stream: Iterator[bytes], sink: Callable[[bytes], object]) -> None:
-        self.done = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(
-            target=self._drain, args=(stream, sink), daemon=True, name="sandbox-output"
-        )
-        self._thread.start()
-
-    def raise_error(self) -> None:
-        if self._error is not None:
-            raise SandboxLost(f"the output of the sandbox broke off: {self._error}")
-
-    def _drain(self, stream: Iterator[bytes], sink: Callable[[bytes], object]) -> None:
-        from docker.errors import DockerException
-        from requests.exceptions import RequestException
-        from urllib3.exceptions import HTTPError
-
-        try:
-            for chunk in stream:
-                sink(chunk)
-        except (DockerException, RequestException, HTTPError, OSError, ValueError) as error:
-            self._error = error
-        finally:
-            self.done.set()
 
 
 def remove_container(client: DockerClient, container_id: str) -> None:
@@ -212,6 +181,15 @@ def remove_container(client: DockerClient, container_id: str) -> None:
 def started(client: DockerClient, plan: ContainerPlan, guard: Guard | None = None) -> Iterator[Container]:
     """A running container that is removed with its volumes on every way out."""
     guard = guard or Guard()
+    container = start(client, plan, guard)
+    try:
+        yield container
+    finally:
+        dispose(container, guard)
+
+
+def start(client: DockerClient, plan: ContainerPlan, guard: Guard) -> Container:
+    """A running container whose limits were read back; the caller ends it with `dispose`."""
     guard.check()
     with engine_errors("creating the sandbox"):
         made = client.containers.create(**plan.create_options())
@@ -221,11 +199,16 @@ def started(client: DockerClient, plan: ContainerPlan, guard: Guard | None = Non
         guard.watch(container)
         with engine_errors("starting the sandbox"):
             client.api.start(container.id)
-        yield container
-    finally:
-        guard.release(container)
-        with engine_errors("removing the sandbox"):
-            container.remove()
+    except BaseException:
+        dispose(container, guard)
+        raise
+    return container
+
+
+def dispose(container: Container, guard: Guard) -> None:
+    guard.release(container)
+    with engine_errors("removing the sandbox"):
+        container.remove()
 
 
 class Guard:

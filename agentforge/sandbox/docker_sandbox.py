@@ -7,16 +7,18 @@ import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from agentforge.config.settings import SandboxSettings
-from agentforge.core.errors import EngineUnavailable, EnvironmentFault, SandboxLost
+from agentforge.core.errors import EnvironmentFault, SandboxLost
 from agentforge.core.ports import Environment, EnvironmentSpec, Job, JobResult, LineCoverage, TestRequest
 from agentforge.core.report import Cause, TestReport
 from agentforge.core.tree import Tree
 from agentforge.sandbox.container import Guard
 from agentforge.sandbox.engine import connect
 from agentforge.sandbox.execution import Executor
+from agentforge.sandbox.pool import WarmPool
+from agentforge.sandbox.provision import Provisioner
 from agentforge.sandbox.reaper import reap
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ class DockerSandbox:
 
     Full logs go to `log_dir` (None: they are not kept). `progress` is told, in words, what a long
     preparation is doing. Cancelling a call kills and removes its container before it returns.
+
+    Used as `async with`, containers for the prepared environment are made ahead, and removed in the
+    background; at its end (or at `close`) none is left. Otherwise nothing happens ahead.
     """
 
     def __init__(
@@ -47,6 +52,21 @@ class DockerSandbox:
         self._progress: Progress = progress or logger.info
         self._executor: Executor | None = None
         self._connecting = asyncio.Lock()
+        self._ahead = False
+
+    async def __aenter__(self) -> Self:
+        self._ahead = self._settings.pool > 0
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Remove what was made ahead and wait for removals under way; the sandbox may be used again."""
+        async with self._connecting:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            await _to_the_end(executor.close)
 
     async def prepare(self, tree: Tree, spec: EnvironmentSpec) -> Environment:
         """Find or build the image in which `tree`'s tests can run, and how they are run.
@@ -56,11 +76,19 @@ class DockerSandbox:
         from agentforge.sandbox.environments import prepare_environment
 
         executor = await self._ready()
-        return await _in_thread(
+        environment = await _in_thread(
             lambda guard: prepare_environment(
                 executor.client, self._settings, tree, spec, guard=guard, progress=self._progress
             )
         )
+        if executor.pool is not None:
+            await asyncio.to_thread(executor.pool.stock, environment, tree)
+        return environment
+
+    async def warmed(self, count: int = 1, timeout_s: float = 60.0) -> bool:
+        """Wait until `count` containers made ahead are ready; False when they do not come in time."""
+        pool = (await self._ready()).pool
+        return pool is not None and await asyncio.to_thread(pool.wait_ready, count, timeout_s)
 
     async def run_tests(self, environment: Environment, tree: Tree, request: TestRequest) -> TestReport:
         """Run tests of `tree`; what goes wrong inside is a cause in the report, not an exception.
@@ -83,7 +111,7 @@ class DockerSandbox:
         """
         executor = await self._ready()
         try:
-            return await _retried(lambda guard: executor.run_job(environment, tree, job, guard=guard))
+            return await _retried(lambda guard, _: executor.run_job(environment, tree, job, guard=guard))
         except SandboxLost as error:
             return JobResult(exit_code=None, cause=Cause.INFRA, output=str(error))
 
@@ -93,7 +121,9 @@ class DockerSandbox:
         executor = await self._ready()
         try:
             return await _retried(
-                lambda guard: executor.run_tests(environment, tree, request, coverage=coverage, guard=guard)
+                lambda guard, fresh: executor.run_tests(
+                    environment, tree, request, coverage=coverage, guard=guard, fresh=fresh
+                )
             )
         except SandboxLost as error:
             report = TestReport(
@@ -120,23 +150,42 @@ class DockerSandbox:
         else:
             if removed:
                 logger.info("removed %d leftovers of dead runs", len(removed))
-        return Executor(client, self._settings, self._run_id, self._log_dir)
+        provisioner = Provisioner(client, self._settings, self._run_id)
+        pool = WarmPool(provisioner, self._settings.pool) if self._ahead else None
+        return Executor(provisioner, self._log_dir, pool)
 
 
-async def _retried(work: Callable[[Guard], Result]) -> Result:
-    """A lost sandbox is restarted once. A dead engine is `EngineUnavailable`, at once."""
+async def _retried(work: Callable[[Guard, bool], Result]) -> Result:
+    """A lost sandbox is restarted once, then without a container made ahead.
+
+    A dead engine is `EngineUnavailable`, at once.
+    """
     try:
-        return await _in_thread(work)
+        return await _in_thread(lambda guard: work(guard, False))
     except SandboxLost as error:
         logger.warning("restarting a lost sandbox: %s", error)
     try:
-        return await _in_thread(work)
-    except SandboxLost as error:
-        try:
-            await asyncio.to_thread(connect, 10)
-        except EngineUnavailable:
-            raise
-        raise error
+        return await _in_thread(lambda guard: work(guard, True))
+    except SandboxLost:
+        # Raises `EngineUnavailable` in its place where that is the reason.
+        await asyncio.to_thread(_check_engine)
+        raise
+
+
+def _check_engine() -> None:
+    connect(10).close()
+
+
+async def _to_the_end(work: Callable[[], None]) -> None:
+    """Run blocking work to its end, also when we are cancelled meanwhile."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
+        raise
 
 
 async def _in_thread(work: Callable[[Guard], Result]) -> Result:

@@ -5,28 +5,28 @@ from __future__ import annotations
 import json
 import posixpath
 import secrets
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from importlib import resources
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentforge.config.settings import SandboxSettings
-from agentforge.core.errors import EnvironmentFault, SandboxLost
+from agentforge.core.errors import SandboxLost
 from agentforge.core.ports import Environment, Job, JobResult, LineCoverage, TestRequest
 from agentforge.core.report import Cause, Outcome, TestFailure, TestReport
 from agentforge.core.tree import Tree
-from agentforge.sandbox import labels, verdict
-from agentforge.sandbox.archive import pack_job, packed_mb, tree_archive, unpack_file
-from agentforge.sandbox.container import Container, Counters, Ended, Guard, started
-from agentforge.sandbox.engine import engine_errors
-from agentforge.sandbox.environments import GENERATED, GENERATED_DIR
-from agentforge.sandbox.limits import COLLECTOR_USER, JOB, REPO, WORKSPACE, ContainerPlan
+from agentforge.sandbox import verdict
+from agentforge.sandbox.archive import unpack_file
+from agentforge.sandbox.container import Container, Ended, Guard, dispose
+from agentforge.sandbox.counters import Counters
+from agentforge.sandbox.limits import JOB, REPO
 from agentforge.sandbox.output import CappedOutput
-from agentforge.sandbox.record import MAX_RECORD, ExecutionRecord
+from agentforge.sandbox.pool import Waiting, WarmPool
+from agentforge.sandbox.provision import Provisioner
+from agentforge.sandbox.record import ExecutionRecord
+from agentforge.sandbox.session import ENVIRONMENT, REQUEST, inside_files, run_session
 from agentforge.sandbox.test_command import PytestCall, plan_pytest
 
 if TYPE_CHECKING:
@@ -35,44 +35,54 @@ if TYPE_CHECKING:
 COMMAND_TEST = "command"
 """The id of the one test that a custom command is."""
 _MB = 1024 * 1024
-_SPARE_INODES = 50_000
-_JOB_MB = 64
 _REPORT_GRACE_S = 2.0
 _REMOVAL_S = 0.5
 _KILLED = 137
-_INSIDE = ("collect.py", "launch.py", "report_plugin.py")
-_ENVIRONMENT = {
-    "HOME": "/tmp",  # noqa: S108  inside the container
-    "TMPDIR": "/tmp",  # noqa: S108
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONHASHSEED": "0",
-    "PYTHONNOUSERSITE": "1",
-    "PYTHONUNBUFFERED": "1",
-    "LC_ALL": "C.UTF-8",
-}
 
 
 @dataclass(frozen=True)
 class Executor:
     """What every execution of one sandbox shares."""
 
-    client: DockerClient
-    settings: SandboxSettings
-    run_id: str
+    provisioner: Provisioner
     log_dir: Path | None
-    _generated: dict[str, bool] = field(default_factory=dict)
+    pool: WarmPool | None = None
+
+    @property
+    def client(self) -> DockerClient:
+        return self.provisioner.client
+
+    @property
+    def settings(self) -> SandboxSettings:
+        return self.provisioner.settings
+
+    def close(self) -> None:
+        """Remove what was made ahead, wait for removals under way, hang up."""
+        if self.pool is not None:
+            self.pool.close()
+        self.client.close()
 
     def run_tests(
-        self, environment: Environment, tree: Tree, request: TestRequest, *, coverage: bool, guard: Guard
+        self,
+        environment: Environment,
+        tree: Tree,
+        request: TestRequest,
+        *,
+        coverage: bool,
+        guard: Guard,
+        fresh: bool = False,
     ) -> tuple[TestReport, LineCoverage]:
-        """Run tests once; a usage error caused by the repository's own options is retried without them."""
+        """Run tests once; a usage error caused by the repository's own options is retried without them.
+
+        `fresh` uses no container that was made ahead.
+        """
         if environment.framework == "command":
             return self._run_command(environment, tree, request, guard), {}
         call = plan_pytest(environment, tree, request, self.settings.test_timeout_s)
-        report, traced = self._run_pytest(environment, tree, request, call, coverage, guard)
+        report, traced = self._run_pytest(environment, tree, request, call, coverage, guard, fresh)
         if report.exit_code == verdict.EXIT_USAGE and report.cause is Cause.INFRA:
             bare = call.without_ini_options()
-            again, traced = self._run_pytest(environment, tree, request, bare, coverage, guard)
+            again, traced = self._run_pytest(environment, tree, request, bare, coverage, guard, fresh)
             if again.exit_code != verdict.EXIT_USAGE:
                 note = "ran without the repository's addopts, which pytest refused"
                 detail = "; ".join(part for part in (again.cause_detail, note) if part)
@@ -87,7 +97,7 @@ class Executor:
                     output.write,
                     timeout_s=job.timeout_s,
                     workdir=posixpath.join(REPO, environment.workdir).rstrip("/"),
-                    environment={**_ENVIRONMENT, **job.env},
+                    environment={**ENVIRONMENT, **job.env},
                 )
             seen = self._circumstances(box, ended, job.timeout_s, output)
             cause, detail = verdict.command_cause(seen)
@@ -105,31 +115,45 @@ class Executor:
         call: PytestCall,
         coverage: bool,
         guard: Guard,
+        fresh: bool,
     ) -> tuple[TestReport, LineCoverage]:
-        socket = f"{JOB}/channel/{secrets.token_hex(16)}"
-        files = {name: _inside(name) for name in _INSIDE}
-        files["request.json"] = json.dumps({**call.request(), "coverage": coverage}).encode()
-        record = ExecutionRecord()
-        with self._container(environment, tree, files, guard) as box:
-            collector = threading.Thread(
-                target=_collect, args=(box, call.python, socket, record, request.timeout_s), daemon=True
-            )
-            collector.start()
-            with self._output("tests") as output:
-                ended = box.run(
-                    (call.python, "-S", f"{JOB}/launch.py", socket, f"{JOB}/request.json"),
-                    output.write,
-                    timeout_s=request.timeout_s,
-                    workdir=call.workdir,
-                    environment=_ENVIRONMENT,
-                )
-            if not ended.host_killed and record.greeted:
-                record.closed.wait(_REPORT_GRACE_S)
-            seen = self._circumstances(box, ended, request.timeout_s, output)
-        collector.join(_REPORT_GRACE_S)
+        order = {**call.request(), "coverage": coverage}
+        waiting = self.pool.take(environment, tree, guard) if self.pool is not None and not fresh else None
+        if waiting is not None:
+            return self._run_waiting(waiting, order, request, call, guard)
+        files = {**inside_files(), REQUEST: json.dumps(order).encode()}
+        with self._container(environment, tree, files, guard) as box, self._output("tests") as output:
+            ended, record = run_session(box, call.python, call.workdir, request.timeout_s, output.write)
+            return self._judged(box, ended, record, output, request, call), record.coverage
+
+    def _run_waiting(
+        self,
+        waiting: Waiting,
+        order: Mapping[str, object],
+        request: TestRequest,
+        call: PytestCall,
+        guard: Guard,
+    ) -> tuple[TestReport, LineCoverage]:
+        with self._ending(waiting.box, guard), self._output("tests") as output:
+            packed = waiting.changes.order(order, request.timeout_s)
+            ended, record = waiting.session.run(packed, request.timeout_s, output.write)
+            return self._judged(waiting.box, ended, record, output, request, call), record.coverage
+
+    def _judged(
+        self,
+        box: Container,
+        ended: Ended,
+        record: ExecutionRecord,
+        output: CappedOutput,
+        request: TestRequest,
+        call: PytestCall,
+    ) -> TestReport:
+        if not ended.host_killed and record.greeted:
+            record.closed.wait(_REPORT_GRACE_S)
+        seen = self._circumstances(box, ended, request.timeout_s, output)
         cause, detail = verdict.test_cause(seen, record)
         found, failures = verdict.outcomes(record)
-        report = TestReport(
+        return TestReport(
             outcomes=found,
             failures=failures,
             collected=len(record.collected),
@@ -142,7 +166,6 @@ class Executor:
             command=call.shown,
             scope=request.scope,
         )
-        return report, record.coverage
 
     def _run_command(
         self, environment: Environment, tree: Tree, request: TestRequest, guard: Guard
@@ -154,7 +177,7 @@ class Executor:
                     output.write,
                     timeout_s=request.timeout_s,
                     workdir=posixpath.join(REPO, environment.workdir).rstrip("/"),
-                    environment=_ENVIRONMENT,
+                    environment=ENVIRONMENT,
                 )
             seen = self._circumstances(box, ended, request.timeout_s, output)
         cause, detail = verdict.command_cause(seen)
@@ -185,32 +208,20 @@ class Executor:
     def _container(
         self, environment: Environment, tree: Tree, files: Mapping[str, bytes], guard: Guard
     ) -> Iterator[Container]:
-        settings = self.settings
-        plan = ContainerPlan(
-            image=environment.image,
-            labels=labels.owner_labels(self.run_id),
-            memory_mb=settings.memory_mb,
-            cpus=settings.cpus,
-            pids=settings.pids,
-            workspace_mb=settings.workspace_mb + packed_mb(tree.files.values()),
-            tmp_mb=settings.tmp_mb,
-            inodes=_SPARE_INODES + 4 * len(tree.files),
-            job_mb=_JOB_MB + sum(map(len, files.values())) // _MB,
-        )
-        with started(self.client, plan, guard) as box:
-            box.put(WORKSPACE, tree_archive(tree, "repo"))
-            box.put(JOB, pack_job(files))
-            if self._has_generated(environment.image):
-                box.run(("cp", "-rn", f"{GENERATED_DIR}/.", REPO), lambda _: None, timeout_s=30)
+        box = self.provisioner.furnished(environment, tree, files, guard)
+        with self._ending(box, guard):
             yield box
 
-    def _has_generated(self, image: str) -> bool:
-        """Whether installing the project made files in the tree that later trees need beneath them."""
-        if image not in self._generated:
-            with engine_errors("looking at the environment image"):
-                found = self.client.images.get(image)
-            self._generated[image] = found.labels.get(GENERATED, "0") != "0"
-        return self._generated[image]
+    @contextmanager
+    def _ending(self, box: Container, guard: Guard) -> Iterator[None]:
+        """Removal on every way out; in the background where there is one and nobody waits for it."""
+        try:
+            yield
+        finally:
+            if self.pool is None or guard.aborted:
+                dispose(box, guard)
+            else:
+                self.pool.dispose_later(box, guard)
 
     def _output(self, kind: str) -> CappedOutput:
         name = f"{kind}-{secrets.token_hex(4)}.log"
@@ -244,17 +255,6 @@ def _settled(box: Container, ended: Ended) -> Mapping[str, Any]:
     return state
 
 
-def _collect(box: Container, python: str, socket: str, record: ExecutionRecord, timeout_s: float) -> None:
-    """Feed the record from the collector, a second process under a user id of its own."""
-    argv = (python, "-I", "-S", f"{JOB}/collect.py", socket, str(MAX_RECORD))
-    try:
-        box.run(argv, record.feed, timeout_s=timeout_s + 60, user=COLLECTOR_USER)
-    except EnvironmentFault:
-        return  # an incomplete record says so itself
-    finally:
-        record.closed.set()
-
-
 def _results(box: Container, job: Job) -> dict[str, bytes]:
     found = {}
     for name in job.results:
@@ -264,7 +264,3 @@ def _results(box: Container, job: Job) -> dict[str, bytes]:
             continue  # not written
         found[name] = unpack_file(archive, name, job.max_result_bytes)
     return found
-
-
-def _inside(name: str) -> bytes:
-    return (resources.files("agentforge.sandbox") / "inside" / name).read_bytes()

@@ -45,6 +45,8 @@ class ContainerPlan:
     inodes: int = 100_000
     job_mb: int = 64
     build: bool = False
+    runtime: str | None = None
+    """OCI runtime by the engine's name for it; None is the engine's default."""
     trusted_root: bool = False
     """Keep the engine's default capabilities: only for our own provisioning commands."""
 
@@ -79,6 +81,8 @@ class ContainerPlan:
             "use_config_proxy": False,
             "stop_signal": "SIGKILL",
         }
+        if self.runtime is not None:
+            options["runtime"] = self.runtime
         if not self.trusted_root:
             options["cap_drop"] = ["ALL"]
         if not self.build:
@@ -127,6 +131,8 @@ class ContainerPlan:
             ("mount kinds", {mount["Type"] for mount in inspected["Mounts"]} - {"volume", "tmpfs"}, set()),
             ("pid namespace", host.get("PidMode") or "", ""),
         ]
+        if self.runtime is not None:
+            wanted += [("runtime", host.get("Runtime"), self.runtime)]
         if not self.trusted_root:
             wanted += [("dropped capabilities", _upper(host.get("CapDrop")), ["ALL"])]
             wanted += [("user", config.get("User"), USER)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +83,10 @@ class ExecutionRecord:
 
     def __init__(self, limit: int = MAX_RECORD) -> None:
         self.greeted = False
+        self.ready = threading.Event()
+        """Set when a launcher started ahead waits for its order, or will never do so."""
+        self.pure = False
+        """Whether that launcher had loaded nothing of the tree."""
         self.fault = ""
         self.damage = ""
         self.collected: list[str] = []
@@ -94,6 +99,7 @@ class ExecutionRecord:
         self.end_code: int | None = None
         self.closed = threading.Event()
         """Set when nothing more will come, or the report is complete."""
+        self.running_since = 0.0
         self._buffer = bytearray()
         self._left = limit
 
@@ -130,6 +136,15 @@ class ExecutionRecord:
     def _on_hello(self, event: dict[str, Any]) -> None:
         self.greeted = True
 
+    def _on_ready(self, event: dict[str, Any]) -> None:
+        self.pure = event["pure"] is True
+        self.ready.set()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self.closed.set()
+        self.ready.set()
+
     def _on_fault(self, event: dict[str, Any]) -> None:
         self.fault = _text(event["what"])
 
@@ -149,6 +164,7 @@ class ExecutionRecord:
 
     def _on_start(self, event: dict[str, Any]) -> None:
         self.running = _text(event["id"])
+        self.running_since = time.monotonic()
         self._test(event)
 
     def _on_raw(self, event: dict[str, Any]) -> None:

@@ -10,7 +10,8 @@ import signal
 from dataclasses import dataclass
 
 from agentforge.core.report import Cause, Outcome, TestFailure
-from agentforge.sandbox.container import Counters, Ended
+from agentforge.sandbox.container import Ended
+from agentforge.sandbox.counters import Counters
 from agentforge.sandbox.record import ExecutionRecord, TestRecord
 
 EXIT_INTERRUPTED = 2

@@ -1,21 +1,34 @@
 """Starts pytest with our reporter in place before any code of the repository is loaded.
 
-Run as `python -S launch.py SOCKET REQUEST`: without `site`, no path file, sitecustomize or
-conftest has run when the connection to the collector is made.
+Run as `python -S launch.py SOCKET REQUEST [ROOT]`: without `site`, no path file, sitecustomize or
+conftest has run when the connection to the collector is made. With `-` as REQUEST everything up to
+the tests is done ahead, in a child; the order (files to lay over the tree, what to run, for how
+long) comes on standard input. ROOT is the tree. The parent loads nothing but this file and holds the
+time limit.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import importlib
 import importlib.util
 import json
 import os
+import signal
 import socket
+import struct
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 CONNECT_S = 20.0
 FAULT = 97
+TIMED_OUT = 124
+KILLED = 137
+KILL_AFTER_S = 2.0
+Send = Callable[[dict], None]  # type: ignore[type-arg]
 
 
 def connect(path: str) -> socket.socket:
@@ -32,6 +45,13 @@ def connect(path: str) -> socket.socket:
             time.sleep(0.01)
         else:
             return channel
+
+
+def sender(channel: socket.socket) -> Send:
+    def send(event: dict[str, Any]) -> None:
+        channel.sendall(json.dumps(event).encode("ascii") + b"\n")
+
+    return send
 
 
 def load(path: str, name: str) -> Any:
@@ -56,26 +76,25 @@ def quiet_plugins() -> list[str]:
     return [argument for arguments in found for argument in arguments]
 
 
-def main(socket_path: str, request_path: str) -> int:
+def prepare(send: Send) -> Any:
+    """The interpreter as `python` would have it, pytest and our reporter loaded; None without pytest."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]  # noqa: PTH100
-    channel = connect(socket_path)
-    with open(request_path, encoding="utf-8") as stream:
-        request = json.load(stream)
-
-    def send(event: dict[str, Any]) -> None:
-        channel.sendall(json.dumps(event).encode("ascii") + b"\n")
-
     import site
 
     site.main()
     try:
-        import pytest
+        import pytest  # noqa: F401
     except ImportError as error:
         send({"kind": "fault", "what": f"pytest cannot be imported: {error}"})
         sys.stderr.write(f"pytest cannot be imported: {error}\n")
-        return FAULT
-    report = load(os.path.join(here, "report_plugin.py"), "agentforge_report")  # noqa: PTH118
+        return None
+    return load(os.path.join(here, "report_plugin.py"), "agentforge_report")  # noqa: PTH118
+
+
+def run(report: Any, send: Send, request: dict[str, Any]) -> int:
+    import pytest
+
     # As `python -m pytest` does; a src folder comes last, for trees that were never installed.
     sys.path.insert(0, os.getcwd())  # noqa: PTH109
     sys.path.extend(path for path in request["paths"] if path not in sys.path)
@@ -87,5 +106,121 @@ def main(socket_path: str, request_path: str) -> int:
     return code
 
 
+def main(socket_path: str, request_path: str, root: str = "") -> int:
+    channel = connect(socket_path)
+    if request_path == "-":
+        return ahead(channel, root)
+    send = sender(channel)
+    with open(request_path, encoding="utf-8") as stream:
+        request = json.load(stream)
+    report = prepare(send)
+    return FAULT if report is None else run(report, send, request)
+
+
+# -- ahead of time
+
+
+def ahead(channel: socket.socket, root: str) -> int:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        return child_ahead(channel, reading, root)
+    os.close(reading)
+    channel.close()
+    with contextlib.suppress(OSError):
+        os.setpgid(child, child)
+    order = read_order(0)
+    if order is None:
+        return FAULT
+    with os.fdopen(writing, "wb") as pipe, contextlib.suppress(BrokenPipeError):
+        pipe.write(order)
+    return await_end(child, float(json.loads(order)["timeout_s"]))
+
+
+def child_ahead(channel: socket.socket, reading: int, root: str) -> int:
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    send = sender(channel)
+    report = prepare(send)
+    if report is None:
+        return FAULT
+    send({"kind": "ready", "pure": not loaded_below(root)})
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    order = json.loads(data)
+    lay_over(order["request"]["root"], order["write"], order["remove"])
+    importlib.invalidate_caches()
+    return run(report, send, order["request"])
+
+
+def read_order(stream: int) -> bytes | None:
+    """One order: its length in eight bytes, then JSON."""
+    head = read_exactly(stream, 8)
+    return read_exactly(stream, struct.unpack(">Q", head)[0]) if head else None
+
+
+def read_exactly(stream: int, count: int) -> bytes | None:
+    parts: list[bytes] = []
+    while count > 0:
+        part = os.read(stream, min(count, 1 << 20))
+        if not part:
+            return None
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def await_end(child: int, timeout_s: float) -> int:
+    """Exit code of the child as a shell would say it; after `timeout_s` it is told to end, then made to."""
+    strikes = 0
+
+    def late(number: int, frame: Any) -> None:
+        nonlocal strikes
+        strikes += 1
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGTERM if strikes == 1 else signal.SIGKILL)
+        signal.setitimer(signal.ITIMER_REAL, KILL_AFTER_S)
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    _, status = os.waitpid(child, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if strikes:
+        return TIMED_OUT if strikes == 1 else KILLED
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def loaded_below(root: str) -> bool:
+    """Whether a module of the tree is loaded already: then the candidate's version of it would not be."""
+    for module in list(sys.modules.values()):
+        places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", []))]
+        if any(place.startswith(root + "/") for place in places):
+            return True
+    return False
+
+
+def lay_over(root: str, write: dict[str, Any], remove: list[str]) -> None:
+    """Make the tree the candidate's. Names were checked by whoever gave the order."""
+    for path in remove:
+        full = f"{root}/{path}"
+        os.unlink(full)  # noqa: PTH108
+        with contextlib.suppress(OSError):
+            os.removedirs(os.path.dirname(full))  # noqa: PTH120
+    for path, (mode, mtime, data) in write.items():
+        full = f"{root}/{path}"
+        os.makedirs(os.path.dirname(full), exist_ok=True)  # noqa: PTH103, PTH120
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(full)  # noqa: PTH108
+        stream = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with os.fdopen(stream, "wb") as file:
+            file.write(base64.b64decode(data))
+            os.fchmod(file.fileno(), mode)
+        os.utime(full, (mtime, mtime))
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(main(*sys.argv[1:]))
