@@ -7,6 +7,7 @@ it, so that a conftest which rewrites reports is contradicted by our own record 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import signal
 import sys
@@ -61,13 +62,13 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: Any) -> None:
-        ids = [clip(item.nodeid, MAX_ID) for item in session.items]
+        ids = [short_id(item.nodeid) for item in session.items]
         for start in range(0, len(ids), CHUNK):
             self.emit("collected", ids=ids[start : start + CHUNK])
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
-            self.emit("collect_error", id=clip(report.nodeid, MAX_ID), failure=self._collect_failure(report))
+            self.emit("collect_error", id=short_id(report.nodeid), failure=self._collect_failure(report))
 
     def pytest_deselected(self, items: list[Any]) -> None:
         self.emit("deselected", count=len(items))
@@ -84,12 +85,12 @@ class Reporter:
     def pytest_sessionfinish(self) -> None:
         if self._tracer is not None:
             for test, files in self._tracer.finish():
-                self.emit("coverage", id=clip(test, MAX_ID), files=files)
+                self.emit("coverage", id=short_id(test), files=files)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._current = nodeid
-        self.emit("start", id=clip(nodeid, MAX_ID))
+        self.emit("start", id=short_id(nodeid))
         if self._tracer is not None:
             self._tracer.switch(nodeid)
 
@@ -105,7 +106,7 @@ class Reporter:
     def pytest_runtest_logreport(self, report: Any) -> None:
         self.emit(
             "phase",
-            id=clip(report.nodeid, MAX_ID),
+            id=short_id(report.nodeid),
             when=report.when,
             outcome=report.outcome,
             xfail=hasattr(report, "wasxfail"),
@@ -115,7 +116,7 @@ class Reporter:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self.emit("finish", id=clip(nodeid, MAX_ID))
+        self.emit("finish", id=short_id(nodeid))
         self._current = ""
 
     def _watch_calls(self) -> None:
@@ -165,7 +166,7 @@ class Reporter:
             else:
                 outcome = "failed"
                 failure = self._failure(excinfo)
-        self.emit("raw", id=clip(self._current, MAX_ID), when=when, outcome=outcome, failure=failure)
+        self.emit("raw", id=short_id(self._current), when=when, outcome=outcome, failure=failure)
 
     # -- details
 
@@ -204,7 +205,8 @@ class Reporter:
     def _wanted(self, nodeid: str) -> bool:
         """The id itself, a part of a selected one, or one of its parameters; never a mere prefix."""
         return any(
-            nodeid == wanted or nodeid.startswith((wanted + "::", wanted + "[", wanted.rstrip("/") + "/"))
+            wanted in (nodeid, short_id(nodeid))
+            or nodeid.startswith((wanted + "::", wanted + "[", wanted.rstrip("/") + "/"))
             for wanted in self._select
         )
 
@@ -289,6 +291,14 @@ def relative(path: str, root: str) -> str:
     """`path` below `root` with forward slashes, "" when it lies elsewhere."""
     full = os.path.abspath(path)  # noqa: PTH100
     return full[len(root) + 1 :] if full.startswith(root + "/") else ""
+
+
+def short_id(nodeid: str) -> str:
+    """An enormous id by its ends and its hash: two of them stay two tests."""
+    if len(nodeid) <= MAX_ID:
+        return nodeid
+    digest = hashlib.sha256(nodeid.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{nodeid[: MAX_ID // 2]}[... sha256 {digest} ...]{nodeid[-(MAX_ID // 2) :]}"
 
 
 def clip(text: str, limit: int) -> str:
