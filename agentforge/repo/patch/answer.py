@@ -7,6 +7,7 @@ from agentforge.core.tree import TreeReader
 from agentforge.repo.patch.code_answer import apply_code
 from agentforge.repo.patch.diff_apply import apply_sections
 from agentforge.repo.patch.edits import AppliedEdit
+from agentforge.repo.patch.filetext import BOM
 from agentforge.repo.patch.json_edits import apply_json_edits, parse_json_edits, whole_json
 from agentforge.repo.patch.paths import jailed
 from agentforge.repo.patch.search_replace import apply_search_replace, looks_like_search_replace
@@ -20,6 +21,7 @@ def apply_answer(answer: bytes | str, tree: TreeReader, *, target: str | None = 
     applied whole; nothing is written here (see `write_changes`).
     """
     raw = answer.encode("utf-8", "surrogateescape") if isinstance(answer, str) else answer
+    raw = raw.removeprefix(BOM)
     aim = jailed(target) if target else None
     if not raw.strip():
         raise PatchError(RefusalReason.MALFORMED, "the answer is empty")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,53 +9,21 @@ from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.core.tree import TreeFile, TreeReader
 from agentforge.repo.patch.cut_answer import refuse_placeholders
 from agentforge.repo.patch.diff_apply import Overlay
-from agentforge.repo.patch.edits import Hunk, Op
+from agentforge.repo.patch.edits import Hunk
 from agentforge.repo.patch.filetext import split_lines
 from agentforge.repo.patch.hunks import apply_hunks
+from agentforge.repo.patch.line_ops import line_op
 from agentforge.repo.patch.paths import refuse_links
 from agentforge.repo.patch.refusal import combined
+from agentforge.repo.patch.spans import with_shared_lines
 
 # Turns one block into a hunk against the bytes of its file; may refuse.
 HunkMaker = Callable[[bytes], Hunk]
-_MOST_PAIRS = 200_000  # equal line pairs; beyond, only the equal head and tail count as context
-
-
-def line_ops(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[Op, ...]:
-    """Old and new lines as one run of context, removed and added lines. Lines may end in CR."""
-    ops: list[Op] = []
-    for tag, i, j, k, m in _opcodes(old, new):
-        if tag == "equal":
-            ops += [_op(" ", line) for line in old[i:j]]
-            continue
-        ops += [_op("-", line) for line in old[i:j]]
-        ops += [_op("+", line) for line in new[k:m]]
-    return tuple(ops)
-
-
-def _op(tag: str, line: bytes) -> Op:
-    crlf = line.endswith(b"\r")
-    text = line[:-1] if crlf else line
-    return Op(" " if tag == " " else "-" if tag == "-" else "+", text, crlf)
-
-
-def _opcodes(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[str, int, int, int, int]]:
-    have, want = Counter(old), Counter(new)
-    if sum(count * want[line] for line, count in have.items()) <= _MOST_PAIRS:
-        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-        return [(tag, i, j, k, m) for tag, i, j, k, m in matcher.get_opcodes()]
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    a, b = len(old) - tail, len(new) - tail
-    return [("equal", 0, head, 0, head), ("replace", head, a, head, b), ("equal", a, len(old), b, len(new))]
 
 
 def append_hunk(data: bytes, lines: Sequence[bytes], label: str) -> Hunk:
     """Lines to add at the end of a file."""
-    return Hunk(tuple(_op("+", line) for line in lines), index=len(split_lines(data)), label=label)
+    return Hunk(tuple(line_op("+", line) for line in lines), index=len(split_lines(data)), label=label)
 
 
 def apply_blocks(
@@ -106,6 +72,7 @@ def _at_once(data: bytes, makers: Sequence[HunkMaker], path: str) -> tuple[bytes
             failures.append(error)
     if failures:
         raise combined(failures, others_fit=_any_fits(data, hunks, path))
+    hunks = with_shared_lines(hunks, data, path)
     refuse_placeholders(hunks, data, path)
     return apply_hunks(data, hunks, path)
 

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Sequence
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.repo.patch.edits import Hunk
 from agentforge.repo.patch.filetext import display
+from agentforge.repo.patch.outline import analysis_text, parse_module
 
 _COMMENT = re.compile(rb"^\s*(?:#+|//+|/\*+|\*|--|;+|<!--|%|\"\"\")(?P<said>.*?)(?:\*/|-->|\"\"\")?\s*$")
+_EMPTY_BODY = re.compile(rb"^\s*(?:pass|\.\.\.)\s+(?=#)")
 _EDGES = " \t.…[]()<>{}-–—*_:!=~#"
 _LONGEST = 120  # characters of a comment that could be a placeholder
 _ARTICLE = r"(?:(?:the|this|your|my|our|all) )?"
@@ -26,11 +28,15 @@ _STAYS = (
 )
 _BREVITY = r"(?: for brevity)?"
 _PLAIN = re.compile(
-    rf"(?:the )?(?:rest|remainder)(?: of {_CODE})?(?:,? {_STAYS})?{_BREVITY}"
+    rf"(?:keep |keeping )?(?:the )?(?:rest|remainder)(?: of {_CODE})?(?:,? {_STAYS})?(?: here)?{_BREVITY}"
+    rf"|keep {_CODE},? {_STAYS}"
+    r"|(?:the |all )?(?:existing|remaining|unchanged|other|original|previous) code(?: here)?"
+    r"|(?:the |all )?(?:existing|remaining|unchanged) (?:implementation|logic|methods|functions|body)"
+    r"|as (?:before|above)|snip|snipped"
     rf"|(?:the )?(?:existing|remaining|previous|original|other|unchanged) {_CODE},? {_STAYS}{_BREVITY}"
     rf"|{_CODE},? {_STAYS}{_BREVITY}|everything else,? {_STAYS}"
     rf"|unchanged(?: {_CODE})?|no changes?(?: here)?|same as (?:before|above|original)|omitted{_BREVITY}"
-    rf"|your (?:existing )?code (?:here|goes here)|existing code(?: here)?"
+    rf"|your (?:existing )?code (?:here|goes here)"
 )
 _DOTTED = re.compile(
     r"(?:the |your )?(?:rest|remainder|remaining|existing|other|same|previous|unchanged|original|more|keep|"
@@ -40,7 +46,8 @@ _DOTTED = re.compile(
 
 def is_placeholder(text: bytes) -> bool:
     """Whether a line is a comment such as `# ... rest unchanged`, standing for lines left out."""
-    found = _COMMENT.match(text[:1000])
+    text = _EMPTY_BODY.sub(b"", text[:1000], count=1)
+    found = _COMMENT.match(text)
     if found is None:
         return False
     said = display(found["said"]).strip(_EDGES).lower()
@@ -69,6 +76,17 @@ def refuse_placeholders(hunks: Sequence[Hunk], data: bytes, path: str) -> None:
             if op.tag == "+" and bare and not _may_hold_dots(previous):
                 raise _abridged(op.text, path)
             previous = op.text.strip() or previous
+
+
+def refuse_cut(hunks: Sequence[Hunk], before: bytes, after: bytes, path: str) -> None:
+    """PatchError partial when a hunk that the answer's end cuts short leaves Python that does not parse."""
+    short = [hunk.label for hunk in hunks if hunk.short]
+    if short and path.endswith(".py") and _parses(before) and not _parses(after):
+        raise PatchError(RefusalReason.PARTIAL, f"the answer was cut in {short[0]}", path=path)
+
+
+def _parses(data: bytes) -> bool:
+    return not isinstance(parse_module(analysis_text(data)), SyntaxError)
 
 
 def _may_hold_dots(previous: bytes) -> bool:

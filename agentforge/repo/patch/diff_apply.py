@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.core.tree import TreeFile, TreeReader
-from agentforge.repo.patch.cut_answer import refuse_placeholders
+from agentforge.repo.patch.cut_answer import refuse_cut, refuse_placeholders
 from agentforge.repo.patch.edits import FilePatch, Hunk, as_mode
-from agentforge.repo.patch.filetext import is_binary
+from agentforge.repo.patch.filetext import BOM, is_binary
 from agentforge.repo.patch.hunks import apply_hunks
 from agentforge.repo.patch.paths import refuse_links
 from agentforge.repo.patch.refusal import combined
@@ -146,6 +146,7 @@ def _edited(section: FilePatch, overlay: Overlay) -> TreeFile:
     entry = overlay.text(section.old_path)
     refuse_placeholders(section.hunks, entry.data, section.old_path)
     data, notes = apply_hunks(entry.data, section.hunks, section.old_path)
+    refuse_cut(section.hunks, entry.data, data, section.old_path)
     overlay.notes += notes
     return TreeFile(data, as_mode(section.new_mode, entry.mode))
 
@@ -155,6 +156,7 @@ def _create(section: FilePatch, overlay: Overlay, freed: set[str]) -> None:
     if any(op.tag != "+" for hunk in section.hunks for op in hunk.ops if op.text.strip()):
         what = f"{path} is said to be new, but the diff quotes old lines of it"
         raise PatchError(RefusalReason.MALFORMED, what, path=path)
+    refuse_placeholders(section.hunks, b"", path)
     data = new_content(section.hunks, path)
     if overlay.exists(path) and path not in freed:
         if overlay.read(path).data == data:
@@ -177,7 +179,7 @@ def _delete(section: FilePatch, overlay: Overlay) -> None:
         raise PatchError(RefusalReason.ALREADY_APPLIED, f"{path} is already gone", path=path)
     entry = overlay.text(path)
     left, _ = apply_hunks(entry.data, section.hunks, path)
-    if left:
+    if left.removeprefix(BOM):
         what = f"the diff deletes {path} but does not account for all of its lines"
         raise PatchError(RefusalReason.NO_MATCH, what, path=path)
     overlay.changes[path] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.repo.patch.edits import Hunk, Op, Tag
@@ -59,14 +59,23 @@ def read_hunk(
     a cut answer (partial).
     """
     end = _strict_end(lines, start, extent)
+    strict = end is not None
     if end is None:
         end = _lenient_end(lines, start, extent)
-        _refuse_leftovers(lines, end, fenced, label)
-    body = lines[start:end]
-    hunk = _build(body, extent, group, label)
-    if cut and _is_short(hunk, extent) and end >= len(lines):
+    hunk = _build(lines[start:end], extent, group, label)
+    short = _is_short(hunk, extent)
+    if cut and short and end >= len(lines):
         raise PatchError(RefusalReason.PARTIAL, f"the answer was cut in {label}")
-    return hunk, end
+    if not strict:
+        _refuse_leftovers(lines, end, fenced, short, label)
+    return replace(hunk, short=short and end >= len(lines), doubtful=_empty_tail(lines[start:end])), end
+
+
+def _empty_tail(body: Sequence[bytes]) -> int:
+    count = 0
+    while count < len(body) and not body[-1 - count].strip(b"\r"):
+        count += 1
+    return count
 
 
 def _is_short(hunk: Hunk, extent: Range) -> bool:
@@ -142,12 +151,17 @@ def _count_old(body: Sequence[bytes]) -> int:
     return sum(not line.startswith((b"+", b"\\")) for line in body)
 
 
-def _refuse_leftovers(lines: Sequence[bytes], end: int, fenced: bool, label: str) -> None:
-    """Inside a fence, changed lines after a line without a prefix would be lost silently."""
-    if not fenced or end >= len(lines) or _SECTION.match(lines[end]) or _is_signature(lines, end):
+def _refuse_leftovers(lines: Sequence[bytes], end: int, fenced: bool, short: bool, label: str) -> None:
+    """Changed lines after a line without a prefix would be lost silently.
+
+    Outside a fence only lines that follow at once, and that the counts ask for, are the hunk's.
+    """
+    if not (fenced or short) or end >= len(lines) or _is_signature(lines, end):
+        return
+    if not (fenced or lines[end - 1].strip()):
         return
     for line in lines[end:]:
-        if _SECTION.match(line):
+        if _SECTION.match(line) or not (fenced or line.strip()):
             return
         if line.startswith((b"+", b"-")):
             raise PatchError(

@@ -21,6 +21,15 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes [start, end) of a file that become `text`."""
+
+    start: int
+    end: int
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Hunk:
     """A run of lines to find and what becomes of them.
 
@@ -28,6 +37,9 @@ class Hunk:
     answer gives no number. The two flags repeat the diff's "No newline at end of file" marks.
     `encoded`: the lines are already in the encoding of the file.
     `group` numbers the fenced block it came from: over the same lines a later block wins.
+    `short`: the answer ends before its lines add up to the counts of its header.
+    `doubtful`: so many lines at its end are empty in the answer and may not belong to it.
+    `span` is what it replaces where that begins or ends inside a line.
     """
 
     ops: tuple[Op, ...]
@@ -37,6 +49,9 @@ class Hunk:
     group: int = 0
     label: str = "the edit"
     encoded: bool = False
+    short: bool = False
+    doubtful: int = 0
+    span: Span | None = None
 
     @property
     def old(self) -> list[Op]:

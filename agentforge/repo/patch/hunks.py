@@ -19,18 +19,25 @@ _PYTHON_FILE = (".py", ".pyi", ".pyw")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Original lines [start, end) become `lines`; their terminators are set by the place."""
+    """Original lines [start, end) become `lines`; their terminators are set by the place.
+
+    `quoted` is the range of lines that its hunk quotes.
+    """
 
     start: int
     end: int
     lines: tuple[Line, ...]
     hunk: Hunk
+    quoted: tuple[int, int]
 
     def collides(self, other: Change) -> bool:
         if self.start == self.end and other.start == other.end:
             both_bare = not self.hunk.old and not other.hunk.old and self.lines != other.lines
             return self.start == other.start and not both_bare
         return self.start < other.end and other.start < self.end
+
+    def speaks_for(self, other: Change) -> bool:
+        return self.quoted[0] <= other.start and other.end <= self.quoted[1]
 
 
 def apply_hunks(data: bytes, hunks: Sequence[Hunk], path: str) -> tuple[bytes, list[str]]:
@@ -175,6 +182,7 @@ def _note(hunk: Hunk, place: Place, path: str) -> str:
 def _changes(hunk: Hunk, place: Place, lines: Sequence[Line], path: str) -> list[Change]:
     """The runs of removed and added lines as changes of original line ranges."""
     changes: list[Change] = []
+    quoted = (place.start, place.start + len(hunk.old))
     ops = list(hunk.ops)
     position, number = place.start, 0
     while number < len(ops):
@@ -188,7 +196,7 @@ def _changes(hunk: Hunk, place: Place, lines: Sequence[Line], path: str) -> list
         added = [op for op in ops[number:run] if op.tag == "+"]
         eol = _eol_of_place(lines, position, removed)
         dressed = tuple(_dressed(op, place, eol, hunk, path) for op in added)
-        changes.append(Change(position, position + removed, dressed, hunk))
+        changes.append(Change(position, position + removed, dressed, hunk, quoted))
         position, number = position + removed, run
     return changes
 
@@ -212,19 +220,22 @@ def _dressed(op: Op, place: Place, eol: bytes, hunk: Hunk, path: str) -> Line:
 
 
 def _without_overridden(changes: list[Change], path: str) -> list[Change]:
-    """Over the same lines a later block wins; two hunks of one block may not."""
-    kept: list[Change] = []
+    """Over the same lines a later block wins, if it speaks for all that the earlier one changes there.
+
+    Two hunks of one block may not meet.
+    """
     beaten: set[int] = set()
-    for change in changes:
-        for other in kept:
+    for number, change in enumerate(changes):
+        for other in changes[:number]:
             if not change.collides(other) or change.hunk is other.hunk:
                 continue
-            if change.hunk.group == other.hunk.group:
+            loser, winner = sorted((other, change), key=lambda c: c.hunk.group)
+            mine = [c for c in changes if c.hunk is loser.hunk]
+            if change.hunk.group == other.hunk.group or not all(map(winner.speaks_for, mine)):
                 what = f"{other.hunk.label} and {change.hunk.label} change the same lines of {path}"
                 raise PatchError(RefusalReason.PARTIAL, what, path=path)
-            beaten.add(id(min(change.hunk, other.hunk, key=lambda hunk: hunk.group)))
-        kept.append(change)
-    return sorted((c for c in kept if id(c.hunk) not in beaten), key=lambda c: (c.start, c.end))
+            beaten.add(id(loser.hunk))
+    return sorted((c for c in changes if id(c.hunk) not in beaten), key=lambda c: (c.start, c.end))
 
 
 def _splice(lines: Sequence[Line], changes: Sequence[Change]) -> bytes:

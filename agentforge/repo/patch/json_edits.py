@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.core.tree import TreeReader
-from agentforge.repo.patch.blocks import HunkMaker, append_hunk, apply_blocks, line_ops
+from agentforge.repo.patch.blocks import HunkMaker, append_hunk, apply_blocks
 from agentforge.repo.patch.cut_answer import refuse_abridged
 from agentforge.repo.patch.diff_apply import Overlay, only_file, same_file_name
-from agentforge.repo.patch.edits import Hunk
+from agentforge.repo.patch.edits import Hunk, Span
+from agentforge.repo.patch.fences import Block as Fence
 from agentforge.repo.patch.fences import fenced_blocks
 from agentforge.repo.patch.filetext import declared_encoding, split_lines, transcode, uniform_eol
+from agentforge.repo.patch.line_ops import line_ops
+from agentforge.repo.patch.outline import Block, parse_module
 from agentforge.repo.patch.paths import jailed
 from agentforge.repo.patch.refusal import numbered
+from agentforge.repo.patch.spans import span_hunk
 
 _PAIRS = (("old", "new"), ("old_string", "new_string"), ("old_str", "new_str"), ("search", "replace"))
 _PATHS = ("path", "file", "filename", "file_path", "target")
 _LISTS = ("edits", "changes", "replacements")
-_OLD_KEY = re.compile(rb'"(?:old|old_string|old_str)"\s*:')
+_OLD_KEY = re.compile(r'"(?:old|old_string|old_str)"\s*:')
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _MOST_STARTS = 400  # brackets in prose at which a JSON value is tried
 
@@ -37,19 +43,41 @@ class JsonEdit:
 
 def parse_json_edits(answer: bytes) -> list[JsonEdit] | None:
     """The edits of an answer, None when it holds none; PatchError malformed or partial for a broken one."""
-    text = answer.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-    for candidate in (text, *(b.body.decode("utf-8", "surrogateescape") for b in fenced_blocks(answer))):
-        edits = _edits_of(_loads(candidate))
-        if edits:
-            return edits
-    edits = [edit for value in _embedded(text) for edit in _edits_of(value)]
-    if edits and len(_OLD_KEY.findall(answer)) > len(edits):
-        raise PatchError(RefusalReason.PARTIAL, "the answer was cut inside its JSON")
+    text = answer.decode("utf-8", "surrogateescape")
+    blocks = fenced_blocks(answer)
+    bodies = [block.body.decode("utf-8", "surrogateescape") for block in blocks]
+    edits = _edits_of(_loads(text)) or [edit for body in bodies for edit in _edits_in(body)]
+    edits = edits or _edits_in(_prose(text, blocks))
     if edits:
-        return [JsonEdit(e.old, e.new, e.path, f"edit {n}") for n, e in enumerate(edits, 1)]
-    if _OLD_KEY.search(answer) and text.lstrip("`jsonJSON \r\n").startswith(("{", "[")):
+        return [replace(edit, label=f"edit {number}") for number, edit in enumerate(edits, 1)]
+    if _OLD_KEY.search(text) and text.lstrip("`jsonJSON \r\n").startswith(("{", "[")):
         raise _broken(text)
     return None
+
+
+def _edits_in(text: str) -> list[JsonEdit]:
+    """The edits of a text that is JSON or holds some; PatchError when it shows more than can be read.
+
+    A dictionary in code that defines something is no edit.
+    """
+    if not _OLD_KEY.search(text) or _is_code(text):
+        return []
+    edits = _edits_of(_loads(text)) or [edit for value in _embedded(text) for edit in _edits_of(value)]
+    if edits and len(_OLD_KEY.findall(text)) > len(edits):
+        raise PatchError(RefusalReason.PARTIAL, "the answer was cut inside its JSON")
+    return edits
+
+
+def _is_code(text: str) -> bool:
+    module = parse_module(text)
+    return isinstance(module, ast.Module) and any(isinstance(node, Block) for node in module.body)
+
+
+def _prose(text: str, blocks: Sequence[Fence]) -> str:
+    """The answer without its fences, which are read one by one."""
+    for block in blocks:
+        text = text.replace(block.body.decode("utf-8", "surrogateescape"), "\n", 1)
+    return text
 
 
 def whole_json(answer: bytes) -> list[JsonEdit]:
@@ -88,9 +116,12 @@ def _embedded(text: str) -> Iterator[Any]:
             return
         try:
             value, position = decoder.raw_decode(text, found.start())
-            yield value
         except (ValueError, RecursionError):
             position = found.start() + 1
+            continue
+        if text[: found.start()].rstrip().endswith("[") and _edits_of(value):
+            raise _broken(text[: found.start()].rstrip()[-1:] + text[found.start() :])
+        yield value
 
 
 def _edits_of(value: Any) -> list[JsonEdit]:
@@ -99,11 +130,17 @@ def _edits_of(value: Any) -> list[JsonEdit]:
 
 def _entries(value: Any, path: str) -> Iterator[tuple[Mapping[str, Any], str]]:
     if isinstance(value, list):
-        for entry in value:
-            yield from _entries(entry, path)
+        parts = [list(_entries(entry, path)) for entry in value]
+        if any(parts) and not all(parts):
+            number = [bool(part) for part in parts].index(False) + 1
+            raise PatchError(RefusalReason.MALFORMED, f"entry {number} of the JSON list is no edit")
+        yield from chain.from_iterable(parts)
     if not isinstance(value, dict):
         return
-    path = next((value[key] for key in _PATHS if isinstance(value.get(key), str)), path)
+    named = [value[key] for key in _PATHS if value.get(key) is not None]
+    if any(old in value for old, _ in _PAIRS) and not all(isinstance(name, str) for name in named[:1]):
+        raise PatchError(RefusalReason.MALFORMED, "the path of a JSON edit is no string")
+    path = next((name for name in named if isinstance(name, str)), path)
     if any(old in value for old, _ in _PAIRS):
         yield value, path
         return
@@ -193,7 +230,7 @@ def _substring_hunk(data: bytes, old: bytes, new: bytes, label: str, path: str) 
     start = starts[0]
     if old != new and _stands_around(data, start, old, new):
         raise _already(label, path)
-    return _expanded(data, start, start + len(old), new, label)
+    return span_hunk(data, Span(start, start + len(old), new), label)
 
 
 def _already(label: str, path: str) -> PatchError:
@@ -232,29 +269,3 @@ def _twins(data: bytes, starts: list[int], label: str, path: str) -> PatchError:
 def _stands_around(data: bytes, start: int, old: bytes, new: bytes) -> bool:
     """Whether the old text stands there only as a part of the new one."""
     return any(data.startswith(new, start - offset) for offset in _occurrences(new, old) if start >= offset)
-
-
-def _expanded(data: bytes, start: int, end: int, new: bytes, label: str) -> Hunk:
-    """The replacement of bytes [start, end) as a hunk of the lines it touches."""
-    first = data.rfind(b"\n", 0, start) + 1
-    if data[start:end].endswith(b"\n") and new and not new.endswith(b"\n"):
-        end -= 2 if data[:end].endswith(b"\r\n") else 1
-    stop = data.find(b"\n", end)
-    stop = len(data) if stop < 0 else stop
-    before = data[first:stop].split(b"\n")
-    after = (data[first:start] + new + data[end:stop]).split(b"\n")
-    if not new and len(after) == 1 and not after[0].strip():
-        after = []
-    index = data.count(b"\n", 0, first)
-    if stop == len(data):
-        return _at_end(before, after, index, label)
-    return Hunk(line_ops(before, after), index, label=label, encoded=True)
-
-
-def _at_end(before: list[bytes], after: list[bytes], index: int, label: str) -> Hunk:
-    old_bare, new_bare = bool(before[-1]), bool(after) and bool(after[-1])
-    before = before if old_bare else before[:-1]
-    after = after if new_bare or not after else after[:-1]
-    return Hunk(
-        line_ops(before, after), index, old_bare and not new_bare, new_bare, label=label, encoded=True
-    )

@@ -26,7 +26,7 @@ class Place:
     verbatim: bool = True
     reindent: Reindent = field(default=unchanged)
     looseness: str = ""
-    phantoms: int = 0  # blank old lines past the end of the file, dropped from the end
+    phantoms: int = 0  # blank old lines that are not there, dropped from the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _climb(
     hunk: Hunk, wanted: Sequence[Op], hay: Haystack, path: str, drift: int | None, phantoms: int
 ) -> Place | None:
     candidates = hay.candidates([op.text for op in wanted])
-    if phantoms or hunk.ends_file:
+    if phantoms > hunk.doubtful or hunk.ends_file:
         candidates = [start for start in candidates if start + len(wanted) == len(hay.lines)]
     for rung in _rungs(hay, wanted):
         starts = _starts(rung, hay.lines, wanted, candidates)
@@ -68,7 +68,7 @@ def _climb(
             continue
         loose = not rung.exact or phantoms > 0
         start = _pick(hunk, sorted(starts), hay.lines, path, drift, loose)
-        name = "blank lines past the end of the file" if phantoms and rung.exact else rung.name
+        name = "blank lines at its end" if phantoms and rung.exact else rung.name
         return Place(start, rung.verbatim, starts[start], "" if not loose else name, phantoms)
     return None
 

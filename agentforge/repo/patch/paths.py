@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.core.tree import TreeReader
 
+_LONGEST_NAME, _LONGEST_PATH = 255, 4000  # bytes; file systems hold no more
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _ESCAPES = {
     ord("a"): 7, ord("b"): 8, ord("t"): 9, ord("n"): 10, ord("v"): 11, ord("f"): 12, ord("r"): 13,
@@ -32,6 +33,9 @@ def jailed(path: str) -> str:
     plain = "/".join(part for part in path.split("/") if part not in ("", "."))
     if not plain or path.endswith("/"):
         raise PatchError(RefusalReason.MALFORMED, f"`{path}` names no file", path=path)
+    sizes = [len(part.encode("utf-8", "surrogateescape")) for part in (plain, *plain.split("/"))]
+    if sizes[0] > _LONGEST_PATH or max(sizes[1:]) > _LONGEST_NAME:
+        raise PatchError(RefusalReason.MALFORMED, f"a path of {sizes[0]} bytes is too long", path=path[:200])
     return plain
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentforge.core.errors import PatchError, RefusalReason
-from agentforge.repo.patch.blocks import line_ops
 from agentforge.repo.patch.edits import Hunk, Op
 from agentforge.repo.patch.filetext import Line, common_eol, transcode
+from agentforge.repo.patch.line_ops import line_ops
 
 
 def rewrite_hunk(lines: Sequence[Line], start: int, end: int, new: Sequence[bytes], label: str) -> Hunk:

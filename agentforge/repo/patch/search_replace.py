@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from agentforge.core.errors import PatchError, RefusalReason
 from agentforge.core.tree import TreeReader
-from agentforge.repo.patch.blocks import HunkMaker, append_hunk, apply_blocks, line_ops
+from agentforge.repo.patch.blocks import HunkMaker, append_hunk, apply_blocks
 from agentforge.repo.patch.cut_answer import refuse_abridged
 from agentforge.repo.patch.diff_apply import Overlay, only_file, same_file_name
 from agentforge.repo.patch.edits import Hunk
 from agentforge.repo.patch.filetext import BOM, split_lines
 from agentforge.repo.patch.haystack import Haystack
 from agentforge.repo.patch.hints import path_in_info, path_in_line
+from agentforge.repo.patch.line_ops import line_ops
 from agentforge.repo.patch.locate import locate
 from agentforge.repo.patch.paths import jailed
 

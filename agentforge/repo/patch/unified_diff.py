@@ -18,6 +18,9 @@ _EXTENDED = re.compile(
 )
 _INDEX_MODE = re.compile(rb"^index [0-9a-f]+\.\.[0-9a-f]+ (\d{6})")
 _MOST_SECTIONS = 1_000_000  # of one diff, so that groups of hunks never meet
+_FOREIGN = tuple(
+    b"*** " + word for word in (b"Begin Patch", b"Update File: ", b"Add File: ", b"Delete File: ")
+)
 _NOT_FILES = {"120000": "a symbolic link", "160000": "a submodule", "040000": "a folder"}
 
 
@@ -102,6 +105,8 @@ class DiffReader:
         extended = _EXTENDED.match(line)
         if _COMBINED.match(line):
             raise PatchError(RefusalReason.MALFORMED, "a combined diff (of a merge) cannot be applied")
+        if line.startswith(_FOREIGN):
+            raise PatchError(RefusalReason.MALFORMED, "a `*** Begin Patch` block is no unified diff")
         self.number += 1
         if line.startswith(_GIT):
             old, new = git_header_paths(line[len(_GIT) :].rstrip(b"\r"))
@@ -221,4 +226,4 @@ def _judge_empty(section: FilePatch, alone: bool) -> None:
         return
     path = section.new_path or section.old_path
     what = f"the diff of {path or 'the first file'} has no hunk"
-    raise PatchError(RefusalReason.MALFORMED if alone else RefusalReason.PARTIAL, what, path=path)
+    raise PatchError(RefusalReason.TRUNCATED if alone else RefusalReason.PARTIAL, what, path=path)

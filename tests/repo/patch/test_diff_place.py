@@ -238,8 +238,8 @@ CASES = [
         "diff --cc f.py\nindex 1,2..3\n--- a/f.py\n+++ b/f.py\n@@@ -1,1 -1,1 +1,1 @@@\n--line 1\n++x\n",
         reason="malformed",
     ),
-    Case("header without a hunk", {"f.py": TEXT}, "--- a/f.py\n+++ b/f.py\n", reason="malformed"),
-    Case("git header without a hunk", {"f.py": TEXT}, GIT, reason="malformed"),
+    Case("header without a hunk", {"f.py": TEXT}, "--- a/f.py\n+++ b/f.py\n", reason="truncated"),
+    Case("git header without a hunk", {"f.py": TEXT}, GIT, reason="truncated"),
     Case(
         "git header without a hunk beside a good one",
         {"f.py": TEXT, "g.py": "x\n"},
