@@ -20,6 +20,7 @@ from agentforge.repo.patch.edits import EditFormat
 from agentforge.repo.patch.filetext import BOM, declared_encoding, is_binary, split_lines
 from agentforge.repo.patch.hunks import apply_hunks
 from agentforge.repo.patch.imports import is_docstring
+from agentforge.repo.patch.left_out import refuse_needed
 from agentforge.repo.patch.outline import Block, analysis_text, outline, parse_module, source_lines
 from agentforge.repo.patch.paths import jailed, refuse_links
 from agentforge.repo.patch.refusal import combined
@@ -276,10 +277,12 @@ def _trimmed(lines: Sequence[bytes]) -> list[bytes]:
 
 def _replace_symbols(path: str, entry: TreeFile, codes: Sequence[CodeAnswer], overlay: Overlay) -> None:
     hunks, notes = symbol_hunks(entry.data, codes, path)
+    for code in codes:
+        refuse_needed(code.module, code.text, code.left_out(entry.data), entry.data, path)
     refuse_placeholders(hunks, entry.data, path)
     data, said = apply_hunks(entry.data, hunks, path) if hunks else (entry.data, [])
     overlay.changes[path] = TreeFile(data, entry.mode)
-    left_out = sum(len(code.others) - len(code.kept_constants) for code in codes)
+    left_out = sum(len(code.left_out(entry.data)) for code in codes)
     if left_out:
         notes.append(f"{path}: {left_out} statements beside the definitions were left out")
     overlay.notes += [*notes, *said]

@@ -113,6 +113,16 @@ def _with_trailing_comments(lines: Sequence[bytes], end: int, indent: bytes) -> 
     return end
 
 
+def comments_start(lines: Sequence[bytes], definition: Definition) -> int:
+    """Where the comments right above a definition begin; its own first line where there are none."""
+    start = definition.start
+    while start > 0 and lines[start - 1].startswith(definition.indent + b"#"):
+        if start <= 2 and (lines[start - 1].startswith(b"#!") or b"coding" in lines[start - 1]):
+            break
+        start -= 1
+    return start
+
+
 # --- by indents ---------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,14 @@ from agentforge.repo.patch.constants import Constant, assigned_name, constant_hu
 from agentforge.repo.patch.edits import Hunk, Op
 from agentforge.repo.patch.filetext import BOM, declared_encoding, split_lines
 from agentforge.repo.patch.imports import Import, NewImport, import_hunks, is_docstring
-from agentforge.repo.patch.outline import Block, Definition, analysis_text, outline, parse_module
+from agentforge.repo.patch.outline import (
+    Block,
+    Definition,
+    analysis_text,
+    comments_start,
+    outline,
+    parse_module,
+)
 from agentforge.repo.patch.restyle import Style, restyled, string_lines, style_of
 from agentforge.repo.patch.rewrite import rewrite_hunk, transcoded
 
@@ -25,6 +32,7 @@ class Symbol:
     definition: Definition
     lines: tuple[bytes, ...]
     strings: dict[int, bool]
+    comments: tuple[bytes, ...]  # right above it in the answer
     source_indent: bytes
     given_indent: bytes  # as the answer wrote it, before the whole was moved to the margin
 
@@ -58,6 +66,17 @@ class CodeAnswer:
             for node in self.others
             if (name := assigned_name(node))
         ]
+
+    @property
+    def text(self) -> str:
+        return analysis_text(b"\n".join(self.lines))
+
+    def left_out(self, data: bytes) -> list[ast.stmt]:
+        """Statements that find no place in a file: all but imports, definitions and constants."""
+        module = parse_module(analysis_text(data))
+        have = {assigned_name(node) for node in module.body} if isinstance(module, ast.Module) else set()
+        leading = {constant.name for constant in self.kept_constants if constant.leads}
+        return [node for node in self.others if assigned_name(node) not in (have | leading) - {""}]
 
     @property
     def gap(self) -> int:
@@ -123,8 +142,10 @@ def _dissolved(code: CodeAnswer, definition: Definition, file: Sequence[Definiti
         for number, docstring in code.strings.items()
         if definition.start <= number < definition.end
     }
+    _refuse_losing(definition, code.definitions, file)
     indent = definition.indent if definition.parents else b""
-    return [Symbol(definition.qualified, definition, lines, strings, indent, code.indent + indent)]
+    comments = tuple(code.lines[comments_start(code.lines, definition) : definition.start])
+    return [Symbol(definition.qualified, definition, lines, strings, comments, indent, code.indent + indent)]
 
 
 def _is_address(definition: Definition, file: Sequence[Definition]) -> bool:
@@ -146,6 +167,23 @@ def _is_address(definition: Definition, file: Sequence[Definition]) -> bool:
     return any(not given or d.node is None or given == _header(d.node) for d in namesakes)
 
 
+def _refuse_losing(definition: Definition, given: Sequence[Definition], file: Sequence[Definition]) -> None:
+    """PatchError partial for a class that leaves out as many methods of its namesake as it repeats."""
+    mine = _methods(definition, given)
+    for namesake in file:
+        if definition.kind != "class" or (namesake.kind, namesake.qualified) != (
+            "class",
+            definition.qualified,
+        ):
+            continue
+        have = _methods(namesake, file)
+        if have - mine and len(have & mine) <= len(have - mine):
+            what = (
+                f"the class {definition.name} of the answer leaves out {', '.join(sorted(have - mine)[:5])}"
+            )
+            raise PatchError(RefusalReason.PARTIAL, what)
+
+
 def _methods(definition: Definition, file: Sequence[Definition]) -> set[str]:
     return {d.name for d in file if d.parents == definition.qualified}
 
@@ -159,13 +197,22 @@ def _header(node: ast.AST) -> list[str]:
 # --- finding ------------------------------------------------------------------------------------------
 
 
-def find_namesake(symbol: Symbol, file: Sequence[Definition], path: str) -> Definition | None:
-    """The definition that `symbol` replaces, None when there is none; PatchError ambiguous for several."""
+def find_namesake(
+    symbol: Symbol, file: Sequence[Definition], path: str, beside: Sequence[Symbol] = ()
+) -> Definition | None:
+    """The definition that `symbol` replaces, None when there is none; PatchError ambiguous for several.
+
+    `beside` are all symbols of the answer: overloads that it gives as often as the file has them
+    are taken in order.
+    """
     found = [d for d in file if d.name == symbol.path[-1] and d.kind == symbol.definition.kind]
     if len(symbol.path) > 1:
         found = [d for d in found if d.parents[-len(symbol.path) + 1 :] == symbol.path[:-1]]
     level = [d for d in found if _same_depth(d, symbol)]
     found = level or found
+    mates = [s for s in beside if s.path == symbol.path and s.definition.kind == symbol.definition.kind]
+    if len(mates) > 1 and len(mates) == len(found) and len({d.parents for d in found}) == 1:
+        return found[[mate is symbol for mate in mates].index(True)]
     if len(found) > 1:
         found = _same_decorators(found, symbol) or found
     if len(found) <= 1:
@@ -209,8 +256,8 @@ class _Placed:
             below = next((near for near in places[number:] if near is not None), None)
             self.helpers[symbol.name] = (symbol, above, below)
 
-    def first_line(self, default: int) -> int:
-        return min((place.start for place, _ in self.regions.values()), default=default)
+    def first_line(self, texts: Sequence[bytes]) -> int:
+        return min((comments_start(texts, place) for place, _ in self.regions.values()), default=len(texts))
 
 
 def symbol_hunks(data: bytes, codes: Sequence[CodeAnswer], path: str) -> tuple[list[Hunk], list[str]]:
@@ -224,13 +271,13 @@ def symbol_hunks(data: bytes, codes: Sequence[CodeAnswer], path: str) -> tuple[l
     placed = _Placed()
     for code in codes:
         symbols = wanted_symbols(code, file)
-        placed.add(symbols, [find_namesake(symbol, file, path) for symbol in symbols])
+        placed.add(symbols, [find_namesake(symbol, file, path, symbols) for symbol in symbols])
     if not placed.regions and (placed.helpers or not any(code.imports for code in codes)):
         raise _unknown(placed.helpers, file, path)
     edit = _Editor(body, path, file)
     hunks = [edit.replacement(place, symbol) for place, symbol in placed.regions.values()]
     constants = [constant for code in codes for constant in code.kept_constants]
-    hunks += constant_hunks(edit.lines, body, constants, placed.first_line(len(edit.lines)), path)
+    hunks += constant_hunks(edit.lines, body, constants, placed.first_line(edit.texts), path)
     hunks += [edit.helper(*entry) for entry in placed.helpers.values()]
     wanted = [entry for code in codes for entry in code.imports]
     gap = next((code.gap for code in codes if code.imports), 2)
@@ -275,10 +322,15 @@ class _Editor:
         style = style_of(anchor.indent, self.texts[anchor.start : anchor.end], self.texts)
         new = self._new_lines(symbol, style, set())
         blank = [b""] * (2 if anchor.depth == 0 else 1)
-        index = anchor.end if before else anchor.start
+        new = [*self._commented(symbol, anchor), *new]
+        index = anchor.end if before else comments_start(self.texts, anchor)
         lines = [*blank, *new] if before else [*new, *blank]
         ops = tuple(Op("+", text) for text in lines)
         return Hunk(ops, index, label=symbol.name, encoded=True)
+
+    def _commented(self, symbol: Symbol, anchor: Definition) -> list[bytes]:
+        comments = [anchor.indent + text.strip() for text in symbol.comments]
+        return transcoded(comments, self.encoding, self.path, symbol.name)
 
     def _outermost(self, anchor: Definition) -> Definition:
         """A helper function goes outside the class whose method it helps."""
