@@ -30,9 +30,10 @@ class ReasonKind(StrEnum):
     TARGET_NOT_PASSING = "target_not_passing"
     BROKEN = "broken"
     DISAPPEARED = "disappeared"
-    TEST_EDITED = "test_edited"
+    TAMPERED = "tampered"
     NO_REPORT = "no_report"
     NO_TARGET = "no_target"
+    NOT_SEEN_FAILING = "not_seen_failing"
     VETO = "veto"
 
 

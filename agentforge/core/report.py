@@ -68,6 +68,8 @@ class TestReport(Frozen):
     log_path: str = ""
     command: tuple[str, ...] = ()
     scope: str = "all"
+    tampered: tuple[str, ...] = ()
+    """Parts of the test framework that the repository's own code replaced while the tests ran."""
 
     def with_outcome(self, *wanted: Outcome) -> frozenset[str]:
         """Ids whose outcome is one of `wanted`."""

@@ -165,6 +165,7 @@ class Executor:
             log_path=output.log_name,
             command=call.shown,
             scope=request.scope,
+            tampered=tuple(sorted(record.tampered)),
         )
 
     def _run_command(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import threading
 import time
@@ -94,6 +96,8 @@ class ExecutionRecord:
         self.collection_errors: dict[str, TestFailure] = {}
         self.internal_error = ""
         self.deselected = 0
+        self.tampered: set[str] = set()
+        """Parts of the test framework that code of the repository replaced."""
         self.running = ""
         self.coverage: dict[str, dict[str, tuple[int, ...]]] = {}
         self.end_code: int | None = None
@@ -102,6 +106,8 @@ class ExecutionRecord:
         self.running_since = 0.0
         self._buffer = bytearray()
         self._left = limit
+        self._key: bytes | None = None
+        self._count = 0
 
     def feed(self, chunk: bytes) -> None:
         self._left -= len(chunk)
@@ -124,7 +130,7 @@ class ExecutionRecord:
 
     def _event(self, line: bytes) -> None:
         try:
-            event = json.loads(line)
+            event = json.loads(self._opened(line))
             handler = getattr(self, "_on_" + event["kind"])
             handler(event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -135,6 +141,23 @@ class ExecutionRecord:
 
     def _on_hello(self, event: dict[str, Any]) -> None:
         self.greeted = True
+
+    def _opened(self, line: bytes) -> bytes:
+        """The event of a line, its seal checked: the first line brings the key (`inside/launch.py`)."""
+        if self._key is None:
+            return line
+        self._count += 1
+        seal, _, text = line.partition(b" ")
+        wanted = hashlib.blake2b(b"%d " % self._count + text, key=self._key, digest_size=16).hexdigest()
+        if not hmac.compare_digest(seal, wanted.encode()):
+            raise ValueError("not sealed")
+        return text
+
+    def _on_key(self, event: dict[str, Any]) -> None:
+        self._key = bytes.fromhex(event["key"])
+
+    def _on_tampered(self, event: dict[str, Any]) -> None:
+        self.tampered.update(_text(name) for name in event["names"])
 
     def _on_ready(self, event: dict[str, Any]) -> None:
         self.pure = event["pure"] is True

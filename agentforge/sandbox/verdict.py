@@ -103,6 +103,9 @@ def _cross_checked(seen: Circumstances, record: ExecutionRecord) -> tuple[Cause,
         notes.append(
             f"{len(rewritten)} outcomes were rewritten by the repository's own hooks and are not believed"
         )
+    if record.tampered:
+        named = ", ".join(sorted(record.tampered)[:3])
+        notes.append(f"the repository's code replaced parts of the test framework: {named}")
     return Cause.OK, "; ".join(note for note in notes if note)
 
 

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import unittest.case  # noqa: F401  loaded early: `Integrity` watches it
 from typing import Any, Callable, Iterator  # noqa: UP035
 
 import pytest
@@ -43,6 +44,7 @@ class Reporter:
         self._current = ""
         self._tracer = _tracer(self._root) if request["coverage"] else None
         self._watch_calls()
+        self._integrity = Integrity(self._root)
         self.emit("hello", python=sys.version.split()[0], pytest=pytest.__version__)
 
     def emit(self, kind: str, **values: Any) -> None:
@@ -116,6 +118,9 @@ class Reporter:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        replaced = self._integrity.newly_replaced()
+        if replaced:
+            self.emit("tampered", names=[clip(name, MAX_ID) for name in replaced])
         self.emit("finish", id=short_id(nodeid))
         self._current = ""
 
@@ -209,6 +214,94 @@ class Reporter:
             or nodeid.startswith((wanted + "::", wanted + "[", wanted.rstrip("/") + "/"))
             for wanted in self._select
         )
+
+
+class Integrity:
+    """Notices parts of the test framework that were replaced, unless by an installed package.
+
+    Plugins do so for good reasons; code of the repository that does so decides its own verdict.
+    """
+
+    MODULES = (
+        "_pytest.runner",
+        "_pytest.python",
+        "_pytest.unittest",
+        "_pytest.reports",
+        "_pytest.main",
+        "_pytest.outcomes",
+        "_pytest.skipping",
+        "_pytest.raises",
+        "_pytest.python_api",
+        "_pytest.fixtures",
+        "_pytest.nodes",
+        "pluggy._callers",
+        "pluggy._hooks",
+        "pluggy._manager",
+        "unittest.case",
+        "json",
+        "json.encoder",
+    )
+
+    def __init__(self, root: str) -> None:
+        self._root = root + "/"
+        self._told: set[str] = set()
+        modules = [sys.modules[name] for name in self.MODULES if name in sys.modules]
+        self._owners: list[tuple[str, Any]] = [(module.__name__, module) for module in modules]
+        self._owners += [
+            (f"{module.__name__}.{name}", value)
+            for module in modules
+            for name, value in list(vars(module).items())
+            if isinstance(value, type) and value.__module__ == module.__name__
+        ]
+        self._known = {owner: dict(_functions(thing)) for owner, thing in self._owners}
+        self._sizes = [(vars(thing), len(vars(thing))) for _, thing in self._owners]
+        self._entries = [
+            (vars(thing), name, value, inner, code)
+            for owner, thing in self._owners
+            for name, (value, inner, code) in self._known[owner].items()
+        ]
+
+    def newly_replaced(self) -> list[str]:
+        """Called after every test, so the usual answer costs next to nothing."""
+        if all(len(space) == size for space, size in self._sizes) and all(
+            space.get(name) is value and inner.__code__ is code
+            for space, name, value, inner, code in self._entries
+        ):
+            return []
+        found = []
+        for owner, thing in self._owners:
+            now = dict(_functions(thing))
+            found += [f"{owner}.{name}" for name in self._foreign(now, self._known[owner], thing)]
+        new = [name for name in found if name not in self._told]
+        self._told.update(new)
+        self._sizes = [(vars(thing), len(vars(thing))) for _, thing in self._owners]
+        return new
+
+    def _foreign(self, now: dict[str, Any], before: dict[str, Any], thing: Any) -> list[str]:
+        """Names that changed, or came anew and intercept access, by code that is not installed."""
+        changed = [name for name, found in now.items() if name in before and found != before[name]]
+        gone = [name for name in before if name not in now]
+        added = [name for name in now if name not in before and _intercepts(thing, name)]
+        return [name for name in changed + gone + added if not self._installed(now.get(name))]
+
+    def _installed(self, found: Any) -> bool:
+        if found is None:
+            return False
+        path = found[2].co_filename
+        return os.path.isabs(path) and os.path.isfile(path) and not path.startswith(self._root)  # noqa: PTH113, PTH117
+
+
+def _functions(thing: Any) -> Iterator[tuple[str, Any]]:
+    """Functions of a module or class by name: as stored, the function within, the code it runs."""
+    for name, value in list(vars(thing).items()):
+        inner = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+        code = getattr(inner, "__code__", None)
+        if code is not None:
+            yield name, (value, inner, code)
+
+
+def _intercepts(thing: Any, name: str) -> bool:
+    return isinstance(thing, type) and (isinstance(vars(thing)[name], property) or name.startswith("__get"))
 
 
 class CoverageTracer:
