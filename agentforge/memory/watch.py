@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _EXHAUSTED = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE})
 _MAX_TOP_WATCHES = 64
 _INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
+_INOTIFY_QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 _READING = frozenset({"opened", "closed_no_write"})
 _INSIDE = frozenset({"modified", "attrib"})
 """Events of a folder that only say something in it changed, which has an event of its own."""
@@ -59,6 +60,8 @@ class LiveTree:
         self._rules = IgnoreRules(self.root)
         self._scan = Scan(Tree({}), ())
         self._dirty: set[str] = set()
+        self._events = 0
+        self._overflow = _number(_INOTIFY_QUEUE, 16_384) // 2
         self._wake = threading.Condition()
         self._stopping = False
         self._observer: BaseObserver | None = None
@@ -165,6 +168,7 @@ class LiveTree:
         return Handler()
 
     def _note(self, event: FileSystemEvent) -> None:
+        self._events += 1
         if event.event_type in _READING or (event.is_directory and event.event_type in _INSIDE):
             return
         places = {self._relative(os.fsdecode(p)) for p in (event.src_path, event.dest_path) if p}
@@ -194,7 +198,10 @@ class LiveTree:
         while self._wait_for_burst():
             with self._wake:
                 dirty, self._dirty = self._dirty, set()
-            changed = self._refresh(dirty)
+                events, self._events = self._events, 0
+            # The kernel drops events when its queue is full, and watchdog does not tell: after a burst
+            # that may have filled it, nothing that was heard is trusted.
+            changed = self._refresh(dirty, everything=events >= self._overflow)
             if changed:
                 self._changed(changed)
 
@@ -207,11 +214,11 @@ class LiveTree:
                 pass
             return not self._stopping
 
-    def _refresh(self, dirty: set[str]) -> frozenset[str]:
-        """Read what is now at the dirty places; the paths whose content differs from before."""
+    def _refresh(self, dirty: set[str], *, everything: bool = False) -> frozenset[str]:
+        """Read what is now at the dirty places (or everywhere); the paths whose content differs."""
         before = self._scan.tree.files
         try:
-            if any(path.rpartition("/")[2] in _RULE_FILES for path in dirty):
+            if everything or any(path.rpartition("/")[2] in _RULE_FILES for path in dirty):
                 self._rescan()
             else:
                 changes: dict[str, TreeFile | None] = {}
@@ -233,7 +240,7 @@ class LiveTree:
         return [path for path in files if not os.path.lexists(self.root / path)]
 
     def _rescan(self) -> None:
-        """The ignore rules changed: anything may have come or gone."""
+        """The ignore rules changed or events were lost: anything may have come or gone."""
         known = set(self._scan.directories)
         self._rules = IgnoreRules(self.root)
         self._scan = scan_directory(self.root, self._rules)
@@ -276,7 +283,11 @@ class LiveTree:
 
 def _watch_limit() -> int:
     """How many directories one user may watch; half of it is left to others."""
+    return _number(_INOTIFY_LIMIT, 8192) // 2
+
+
+def _number(path: Path, otherwise: int) -> int:
     try:
-        return int(_INOTIFY_LIMIT.read_text()) // 2
+        return int(path.read_text())
     except (OSError, ValueError):
-        return 4096
+        return otherwise

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import sqlite3
 import time
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentforge.core.retrieval import Commit
 from agentforge.core.tree import Tree, TreeFile
+from agentforge.memory.facts import FactsCache
+from agentforge.memory.factstore import DiskFacts
 from agentforge.memory.repo_index import RepositoryIndex
 from agentforge.memory.store import VectorStore
 from tests.memory.conftest import make_tree
@@ -87,6 +93,51 @@ def test_a_thousand_files_are_indexed_in_time() -> None:
     assert search.search("Thing700_12 fails")[0].path == "pkg14/module_700.py"
 
 
+def test_facts_outlive_the_process_and_a_damaged_row_is_computed_again(tmp_path: Path) -> None:
+    tree = make_tree(FILES)
+    first = RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path)))
+    expected = first.search("alpha_beta gamma", tree)
+    again = RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path)))
+    assert again.search("alpha_beta gamma", tree) == expected
+    assert (first.computed, again.computed) == (2, 0)
+    with sqlite3.connect(tmp_path / "facts.sqlite3") as connection:
+        connection.execute("UPDATE facts1 SET data = substr(data, 1, 40)")
+    connection.close()
+    third = RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path)))
+    assert third.search("alpha_beta gamma", tree) == expected
+    assert third.computed == 2
+
+
+def test_an_interrupted_build_keeps_what_it_did(tmp_path: Path) -> None:
+    tree = make_tree({f"m{n}.py": f"def f{n}(): pass\n" for n in range(50)})
+
+    def interrupt(done: int, total: int) -> None:
+        if done == 30:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path))).open(tree, interrupt)
+    again = RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path)))
+    assert again.search("`f49`", tree)[0].name == "f49"
+    assert again.computed == 20
+
+
+def test_the_past_of_the_repository_helps_the_ranking() -> None:
+    tree = make_tree({"a.py": "def one(): pass\n", "b.py": "def two(): pass\n", "c.py": "x = 1  # same\n"})
+    index = RepositoryIndex()
+    issue = "tables overflow their margin"
+    assert index.search(issue, tree) == []
+    index.learn_history(
+        [
+            Commit(id="2", time=200, message="Mend the margin of tables", paths=("b.py",)),
+            Commit(id="1", time=100, message="Start", paths=("a.py", "b.py", "c.py")),
+        ]
+    )
+    best = index.search(issue, tree)[0]
+    assert best.path == "b.py"
+    assert any("commit" in why for why in best.why)
+
+
 NAMES = st.sampled_from(["a.py", "b.py", "sub/c.py"])
 TEXTS = st.sampled_from(
     ["", "def alpha(): pass\n", "def beta(): alpha()\n", "class Gamma:\n    x = 1\n", "broken(\n"]
@@ -100,5 +151,6 @@ def test_any_sequence_of_edits_ranks_as_a_fresh_index_does(edits: list[tuple[str
     for path, text in edits:
         tree = tree.with_changes({path: None if text is None else TreeFile(text.encode())})
         index.open(tree)
-    issue = "`alpha` and beta fail in class Gamma"
+    issue = "`alpha` and beta fail in class Gamma of sub.c"
     assert index.search(issue, tree, 20) == RepositoryIndex().search(issue, tree, 20)
+    assert index.open(tree).rank_files(issue, 20) == RepositoryIndex().open(tree).rank_files(issue, 20)

@@ -213,6 +213,18 @@ def test_complaint25_huge_files_submodules_and_looping_links(tmp_path: Path) -> 
     assert made.warnings == []
 
 
+def test_after_a_burst_that_may_have_lost_events_everything_is_read_again(watched: Watched) -> None:
+    """The kernel's queue overflows silently; here its events are dropped by us."""
+    watched.live._overflow = 50
+    matters = watched.live._matters
+    watched.live._matters = lambda path, directory: path == "a.py" and matters(path, directory)  # type: ignore[method-assign]
+    for number in range(60):
+        watched.write(f"sub/lost{number}.py", "x = 1\n")
+    watched.write("a.py", "a = 2\n")
+    assert wait_until(watched.equals_fresh_scan)
+    assert len(watched.live.tree.files) == 62
+
+
 def test_no_thread_is_left_behind(tmp_path: Path) -> None:
     before = threading.active_count()
     with Watched(tmp_path).live:
