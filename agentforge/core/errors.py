@@ -30,6 +30,7 @@ class ExitCode(IntEnum):
     MODEL = 4
     LIMIT = 5
     UNVERIFIED = 6
+    DEFECT = 70
     INTERRUPTED = 130
 
 

@@ -194,7 +194,7 @@ class Notice(EventBase):
 
 
 class RunFinished(EventBase):
-    """`outcome`: verified, unverified, no_patch, limit, model, environment, interrupted."""
+    """`outcome`: verified, unverified, no_patch, limit, model, environment, usage, interrupted, defect."""
 
     type: Literal["run_finished"] = "run_finished"
     outcome: str

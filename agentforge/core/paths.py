@@ -10,3 +10,8 @@ def is_test_path(path: str) -> bool:
     *folders, name = path.split("/")
     named = name.startswith("test_") or name.endswith(("_test.py", "_tests.py"))
     return named or name in {"conftest.py", "tests.py"} or not _FOLDERS.isdisjoint(folders)
+
+
+def file_of_test(test_id: str) -> str:
+    """The file part of a test id."""
+    return test_id.split("::", 1)[0]

@@ -32,6 +32,13 @@ class Judged(Frozen):
     decision: GateDecision
 
 
+class Trial(Frozen):
+    """Base and candidate over the same tests, each executed once."""
+
+    base: TestReport
+    candidate: TestReport
+
+
 class Attempt(Frozen):
     """What the deadlock detector compares: failure signature and edit places of one executed candidate."""
 
@@ -68,9 +75,12 @@ class RunState(Frozen):
     found: tuple[Edit, ...] = ()
     """Plausible edits of the search engine, best first."""
     candidate: Candidate | None = None
+    trials: tuple[Trial, ...] = ()
+    """What the gate judges: every pair of executions of the candidate."""
     compared: TestReport | None = None
-    """Report on the base over exactly the tests that `report` ran."""
+    """All reports on the base of `trials` in one, for people and prompts."""
     report: TestReport | None = None
+    """All reports on the candidate of `trials` in one."""
     decision: GateDecision | None = None
     best: Judged | None = None
     attempts: tuple[Attempt, ...] = ()

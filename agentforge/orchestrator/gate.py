@@ -5,11 +5,12 @@ It replaces the paper's pass predicate (AgentForge, III-E eq. 11), which looks f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agentforge.core.gate import GateDecision, GateReason, Rank, ReasonKind, Verdict
 from agentforge.core.patch import Patch
-from agentforge.core.report import Cause, TestReport
+from agentforge.core.report import Cause, Outcome, TestReport
+from agentforge.core.state import Trial
 
 
 def matching(target: str, ids: Iterable[str]) -> frozenset[str]:
@@ -21,36 +22,79 @@ def matching(target: str, ids: Iterable[str]) -> frozenset[str]:
 def decide(
     base: TestReport, candidate: TestReport, targets: Sequence[str], patch: Patch | None = None
 ) -> GateDecision:
-    """Judge `candidate` against `base`; both ran the same tests.
+    """Judge one execution of `candidate` against one of `base` over the same tests."""
+    return decide_trials((Trial(base=base, candidate=candidate),), targets, patch)
 
-    Verified: a clean report, every target passing and at least one of them not passing on the base,
-    and nothing that passed on the base failing, skipped or gone. Without such a target the best
-    possible verdict is UNVERIFIED.
+
+def decide_trials(
+    trials: Sequence[Trial],
+    targets: Sequence[str],
+    patch: Patch | None = None,
+    seen: Sequence[TestReport] = (),
+) -> GateDecision:
+    """Judge a candidate by all its executions; `seen` are further reports on the base.
+
+    Verified: every execution of the candidate gave a clean report; every target passes in each, and at
+    least one of them was seen to fail on the base, every time it ran there; nothing that passed on the
+    base in a trial fails, is skipped or is gone in that trial. Without such a target the best possible
+    verdict is UNVERIFIED.
     """
-    reasons = _report_reasons(candidate) + _tampering(base, candidate)
-    expanded, target_reasons = _judge_targets(base, candidate, targets)
-    broken = _broken(base, candidate)
-    flipped = tuple(sorted((expanded & candidate.passed) - base.passed))
-    kept = tuple(sorted(base.passed & candidate.passed))
-    refused = [*reasons, *target_reasons, *broken]
-    verdict = Verdict.REFUSED if refused else Verdict.VERIFIED if flipped else Verdict.UNVERIFIED
+    bases = [trial.base for trial in trials] + list(seen)
+    candidates = [trial.candidate for trial in trials]
+    clean = [reason for report in candidates for reason in _report_reasons(report)]
+    clean += [reason for trial in trials for reason in _tampering(trial.base, trial.candidate)]
+    known = {test for report in (*bases, *candidates) for test in report.outcomes}
+    expanded = {target: matching(target, known) for target in targets}
+    wanted = frozenset().union(*expanded.values())
+    passing = frozenset(test for test in wanted if _passes_always(test, bases, candidates))
+    refused = [*clean, *_target_reasons(expanded, passing, candidates)]
+    refused += [reason for trial in trials for reason in _broken(trial.base, trial.candidate)]
+    flipped = tuple(sorted(test for test in passing if _failed_always(test, bases)))
+    kept = frozenset().union(*(trial.base.passed & trial.candidate.passed for trial in trials))
+    reasons = list(dict.fromkeys(refused))
+    verdict = Verdict.REFUSED if reasons else Verdict.VERIFIED if flipped else Verdict.UNVERIFIED
     if verdict is Verdict.UNVERIFIED:
-        refused.append(_no_target(targets))
+        reasons.append(_no_target(wanted, bases))
     rank = Rank(
         verified=verdict is Verdict.VERIFIED,
-        targets_passed=len(expanded & candidate.passed),
+        targets_passed=len(passing),
         base_passing_kept=len(kept),
-        clean_exit=not reasons,
+        clean_exit=not clean,
         negative_changed_lines=-(patch.changed_lines if patch else 0),
     )
     return GateDecision(
         verdict=verdict,
         rank=rank,
-        reasons=tuple(refused),
+        reasons=tuple(reasons),
         fail_to_pass=flipped,
-        pass_to_pass=kept,
-        scope=candidate.scope,
+        pass_to_pass=tuple(sorted(kept)),
+        scope=candidates[-1].scope,
     )
+
+
+def _passes_always(test: str, bases: Sequence[TestReport], candidates: Sequence[TestReport]) -> bool:
+    """In every execution of the candidate that ran it. An expected failure that now passes counts, too."""
+    outcomes = [report.outcomes[test] for report in candidates if test in report.outcomes]
+    expected_to_fail = any(report.outcomes.get(test) is Outcome.XFAILED for report in bases)
+    good = {Outcome.PASSED, Outcome.XPASSED} if expected_to_fail else {Outcome.PASSED}
+    return bool(outcomes) and good.issuperset(outcomes)
+
+
+_SEEN_FAILING = frozenset({Outcome.FAILED, Outcome.ERROR, Outcome.XFAILED})
+
+
+def _failed_always(test: str, bases: Sequence[TestReport]) -> bool:
+    """Seen to fail on the base every time it ran there, by itself or as its file could not be collected."""
+    file = test.split("::", 1)[0]
+    outcomes = []
+    for report in bases:
+        if report.cause not in (Cause.OK, Cause.COLLECTION_ERROR):
+            continue
+        if test in report.outcomes:
+            outcomes.append(report.outcomes[test])
+        elif report.outcomes.get(file) is Outcome.ERROR:
+            outcomes.append(Outcome.ERROR)
+    return bool(outcomes) and _SEEN_FAILING.issuperset(outcomes)
 
 
 def _report_reasons(report: TestReport) -> list[GateReason]:
@@ -69,31 +113,21 @@ def _tampering(base: TestReport, candidate: TestReport) -> list[GateReason]:
     return [GateReason(kind=ReasonKind.TAMPERED, text=text)] if more else []
 
 
-def _judge_targets(
-    base: TestReport, candidate: TestReport, targets: Sequence[str]
-) -> tuple[frozenset[str], list[GateReason]]:
-    expanded: set[str] = set()
-    reasons: list[GateReason] = []
-    known = base.outcomes.keys() | candidate.outcomes.keys()
-    for target in targets:
-        ids = matching(target, known)
-        expanded |= ids
-        if not ids:
-            reasons.append(_target_reason(target, "did not run"))
-        reasons += [
-            _target_reason(test, _outcome(candidate, test)) for test in sorted(ids - candidate.passed)
-        ]
-    return frozenset(expanded), reasons
+def _target_reasons(
+    expanded: Mapping[str, frozenset[str]], passing: frozenset[str], candidates: Sequence[TestReport]
+) -> list[GateReason]:
+    """Why targets do not pass; a target that names nothing did not run."""
+    reasons = [_target_reason(target, "did not run") for target, ids in expanded.items() if not ids]
+    for test in sorted(frozenset().union(*expanded.values()) - passing):
+        outcomes = [report.outcomes[test] for report in candidates if test in report.outcomes]
+        worst = next((outcome.value for outcome in outcomes if outcome is not Outcome.PASSED), "missing")
+        reasons.append(_target_reason(test, worst))
+    return reasons
 
 
 def _target_reason(test: str, outcome: str) -> GateReason:
     text = f"target test {outcome}" if outcome == "did not run" else f"target test is {outcome}"
     return GateReason(kind=ReasonKind.TARGET_NOT_PASSING, test_id=test, text=text)
-
-
-def _outcome(report: TestReport, test: str) -> str:
-    outcome = report.outcomes.get(test)
-    return "missing" if outcome is None else outcome.value
 
 
 def _broken(base: TestReport, candidate: TestReport) -> list[GateReason]:
@@ -108,9 +142,14 @@ def _broken(base: TestReport, candidate: TestReport) -> list[GateReason]:
     return reasons
 
 
-def _no_target(targets: Sequence[str]) -> GateReason:
-    text = "every target test already passes on the base" if targets else "no test shows the bug"
-    return GateReason(kind=ReasonKind.NO_TARGET, text=text)
+def _no_target(wanted: frozenset[str], bases: Sequence[TestReport]) -> GateReason:
+    if not wanted:
+        return GateReason(kind=ReasonKind.NO_TARGET, text="no test shows the bug")
+    if any(wanted & report.passed for report in bases):
+        text = "no target test fails on the base every time: they pass there, or are flaky"
+        return GateReason(kind=ReasonKind.NO_TARGET, text=text)
+    text = "no target test was seen to fail on the base: it did not run there"
+    return GateReason(kind=ReasonKind.NOT_SEEN_FAILING, text=text)
 
 
 def legacy_pass(stderr: str, stdout: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which existing tests relate to the files a candidate touches, and which files are tests at all."""
+"""Which existing tests relate to the files a candidate touches."""
 
 from __future__ import annotations
 
@@ -6,32 +6,9 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from agentforge.core.paths import is_test_path
-from agentforge.core.tree import Changes, Tree, TreeFile
+from agentforge.core.tree import Tree
 
 _TEST_FILE = re.compile(r"^(test_.*|.*_tests?|tests?)\.py$")
-# Files that decide how tests run and what they report: a candidate may not bring its own.
-_HARNESS_FILES = frozenset(
-    {"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "sitecustomize.py", "usercustomize.py"}
-)
-
-
-def is_harness_file(path: str) -> bool:
-    return PurePosixPath(path).name in _HARNESS_FILES
-
-
-def split_test_edits(changes: Changes, tree: Tree) -> tuple[dict[str, TreeFile | None], tuple[str, ...]]:
-    """Separate a candidate's edits from those to existing tests and to the test harness.
-
-    Tests are judged as they stood on the base, so such edits are left out and reported
-    (SWE-bench drops them too). New test files are kept: nothing that passed can vanish by them.
-    """
-    dropped = tuple(
-        path
-        for path in changes
-        if is_harness_file(path) or (is_test_path(path) and tree.kind(path) == "file")
-    )
-    return {path: entry for path, entry in changes.items() if path not in dropped}, dropped
 
 
 def related_test_files(touched: Iterable[str], tree: Tree, limit: int = 40) -> tuple[str, ...]:
@@ -46,11 +23,6 @@ def related_test_files(touched: Iterable[str], tree: Tree, limit: int = 40) -> t
         if score:
             scored.append((-score, path))
     return tuple(path for _, path in sorted(scored)[:limit])
-
-
-def test_file_of(test_id: str) -> str:
-    """The file part of a test id."""
-    return test_id.split("::", 1)[0]
 
 
 def _module_names(path: str) -> tuple[str, ...]:

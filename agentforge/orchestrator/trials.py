@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentforge.core.events import TestsFinished, TestsStarted
 from agentforge.core.gate import Verdict
 from agentforge.core.patch import Candidate, GeneratedTest
+from agentforge.core.paths import file_of_test
 from agentforge.core.ports import Environment, TestRequest
 from agentforge.core.report import Cause, Outcome, TestReport
+from agentforge.core.state import Trial
 from agentforge.core.tree import Tree, TreeFile
 from agentforge.orchestrator.context import RunContext
-from agentforge.orchestrator.gate import decide, matching
-from agentforge.orchestrator.selection import related_test_files, test_file_of
+from agentforge.orchestrator.gate import decide_trials, matching
+from agentforge.orchestrator.selection import related_test_files
 
 # The worse of two outcomes of one test counts: a test that passes only sometimes proves nothing.
 _SEVERITY = (
@@ -24,14 +26,6 @@ _SEVERITY = (
     Outcome.FAILED,
     Outcome.ERROR,
 )
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Both reports over the same tests."""
-
-    base: TestReport
-    candidate: TestReport
 
 
 def with_generated(tree: Tree, generated: Iterable[GeneratedTest]) -> Tree:
@@ -67,25 +61,43 @@ async def try_candidate(
     generated: Sequence[GeneratedTest],
     targets: Sequence[str],
     baseline: TestReport | None,
-) -> Trial:
-    """Target and related tests first; the whole suite only for a candidate that survives them."""
+) -> tuple[Trial, ...]:
+    """Target and related tests first, the whole suite for what survives them, the targets once more.
+
+    Each pair is judged for itself: a test that passed on the base in one of them must pass in that one.
+    """
     tree = with_generated(context.workspace.tree.with_changes(candidate.changes), generated)
     wide = context.settings.tests_scope == "all" and baseline is not None and baseline.cause is Cause.OK
     request = related_request(context, candidate, generated, targets, tree)
     if not request.targets or environment.framework == "command":
-        return await _whole_suite(context, environment, tree, candidate, baseline if wide else None)
+        return (await _whole_suite(context, environment, tree, candidate, baseline if wide else None),)
     request, base = await _near_base(context, environment, generated, targets, tree, request)
+    base = only_admitted(base, generated)
     report = await run(context, environment, tree, request, candidate.id)
-    near = Trial(only_admitted(base, generated), only_admitted(report, generated))
-    if not wide or decide(near.base, near.candidate, targets).verdict is Verdict.REFUSED:
-        return near
-    assert baseline is not None
-    if baseline.outcomes.keys() <= near.base.outcomes.keys():
-        # The related tests are the whole suite: a second run would only repeat the first.
-        return Trial(near.base, near.candidate.model_copy(update={"scope": "all"}))
-    far = await _whole_suite(context, environment, tree, candidate, baseline)
-    whole = only_admitted(far.candidate, generated)
-    return Trial(merge(near.base, far.base), merge(near.candidate, whole))
+    near = Trial(base=base, candidate=only_admitted(report, generated))
+    if decide_trials([near], targets, seen=_seen(baseline)).verdict is Verdict.REFUSED:
+        return (near,)
+    if wide and baseline is not None and not baseline.outcomes.keys() <= base.outcomes.keys():
+        far = await _whole_suite(context, environment, tree, candidate, baseline)
+        return (near, far.model_copy(update={"candidate": only_admitted(far.candidate, generated)}))
+    scope = "all" if wide else request.scope
+    again = replace(request, targets=_target_files(targets, generated, tree), scope=scope)
+    if not again.targets:
+        return (near,)
+    # What ran once may have passed by chance.
+    second = only_admitted(await run(context, environment, tree, again, candidate.id), generated)
+    return (near, Trial(base=restricted(base, second), candidate=second))
+
+
+def restricted(report: TestReport, other: TestReport) -> TestReport:
+    """`report` over the files that `other` ran, so that the two can be compared."""
+    files = {file_of_test(test) for test in other.outcomes}
+    kept = {test: outcome for test, outcome in report.outcomes.items() if file_of_test(test) in files}
+    return report.model_copy(update={"outcomes": kept, "collected": len(kept)})
+
+
+def _seen(baseline: TestReport | None) -> tuple[TestReport, ...]:
+    return () if baseline is None else (baseline,)
 
 
 async def _near_base(
@@ -119,7 +131,8 @@ async def _whole_suite(
 ) -> Trial:
     request = suite_request(context)
     base = baseline or await run_base(context, environment, (), request)
-    return Trial(base, await run(context, environment, tree, request, candidate.id))
+    report = await run(context, environment, tree, request, candidate.id)
+    return Trial(base=base, candidate=report)
 
 
 def only_admitted(report: TestReport, generated: Sequence[GeneratedTest]) -> TestReport:
@@ -128,8 +141,8 @@ def only_admitted(report: TestReport, generated: Sequence[GeneratedTest]) -> Tes
     kept = {
         test: outcome
         for test, outcome in report.outcomes.items()
-        if test_file_of(test) not in admitted
-        or any(matching(name, (test,)) for name in admitted[test_file_of(test)])
+        if file_of_test(test) not in admitted
+        or any(matching(name, (test,)) for name in admitted[file_of_test(test)])
     }
     return report.model_copy(update={"outcomes": kept, "collected": len(kept)})
 
@@ -155,7 +168,7 @@ def related_request(
 
 
 def _target_files(targets: Sequence[str], generated: Sequence[GeneratedTest], tree: Tree) -> tuple[str, ...]:
-    wanted = [test_file_of(target) for target in targets] + [made.path for made in generated]
+    wanted = [file_of_test(target) for target in targets] + [made.path for made in generated]
     return tuple(dict.fromkeys(path for path in wanted if tree.kind(path) in {"file", "directory"}))
 
 

@@ -13,6 +13,7 @@ def _node(name: str, run: object, reads: str, writes: str) -> Node[RunContext]:
     return Node(name, run, frozenset(reads.split()), frozenset(writes.split()))  # type: ignore[arg-type]
 
 
+_PROTECTED = "task existing baseline environment"
 _JUDGED = "best decision report compared candidate"
 
 NODES: Mapping[str, Node[RunContext]] = {
@@ -24,7 +25,7 @@ NODES: Mapping[str, Node[RunContext]] = {
         _node("retrieve", agentic.retrieve, "task", "retrieved"),
         _node("plan", agentic.make_plan, "task retrieved", "plan"),
         _node("code", agentic.write_code, "task plan retrieved round baseline targets", "draft"),
-        _node("apply", evidence.apply_edit, "draft repair round", "candidate"),
+        _node("apply", evidence.apply_edit, "draft repair round " + _PROTECTED, "candidate"),
         _node(
             "synthesize",
             targets.synthesize_tests,
@@ -35,12 +36,12 @@ NODES: Mapping[str, Node[RunContext]] = {
             "execute",
             evidence.execute_candidate,
             "candidate environment generated targets baseline",
-            "compared report",
+            "trials compared report",
         ),
         _node(
             "gate",
             evidence.judge,
-            "candidate report compared targets best attempts round",
+            "candidate trials report compared targets baseline best attempts round",
             "decision best attempts",
         ),
         _node("debug", agentic.debug, f"task retrieved attempts round {_JUDGED}", "repair stuck"),
@@ -50,10 +51,10 @@ NODES: Mapping[str, Node[RunContext]] = {
         _node(
             "search",
             searching.search_edits,
-            "task environment reproduced targets baseline generated",
+            "task environment existing targets baseline generated",
             "found",
         ),
-        _node("pick", evidence.pick_edit, "found round", "candidate"),
+        _node("pick", evidence.pick_edit, "found round " + _PROTECTED, "candidate"),
     )
 }
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from agentforge.config.settings import SearchSettings
 from agentforge.core.events import SearchProgress
 from agentforge.core.patch import GeneratedTest
+from agentforge.core.paths import is_test_path
 from agentforge.core.ports import Clock, Environment, Sandbox
 from agentforge.core.report import TestReport
 from agentforge.core.task import Issue
 from agentforge.core.tree import Changes, Tree, TreeFile
 from agentforge.search.batch import Observation, Observed, Plan, Verdict, observe, screen
 from agentforge.search.hints import Hints
-from agentforge.search.localize import SuspiciousLine, is_test_path, localize
+from agentforge.search.localize import SuspiciousLine, localize
 from agentforge.search.operators import edits_of
 from agentforge.search.rank import naturalness
 from agentforge.search.related import related_tests
@@ -70,7 +71,8 @@ class Diagnosis:
 
 
 class SearchEngine:
-    """One repair by search. `emit` hears of progress; `clock` measures the deadline.
+    """One repair by search. `emit` hears of progress; `clock` measures the deadline; paths that are
+    `protected` (tests, and what decides how they run) are never edited.
 
     Cancelled in mid-search, the engine still holds what it has found: see `outcome`.
     """
@@ -81,8 +83,10 @@ class SearchEngine:
         settings: SearchSettings,
         emit: Callable[[SearchProgress], None],
         clock: Clock,
+        protected: Callable[[str], bool] = is_test_path,
     ) -> None:
         self.sandbox, self.settings, self.emit, self.clock = sandbox, settings, emit, clock
+        self.protected = protected
         self.diagnosis: Diagnosis | None = None
         self.verdicts: list[Verdict] = []
         self.reasons: list[str] = []
@@ -153,7 +157,7 @@ class SearchEngine:
         elif not targets:
             reasons.append("the target tests do not fail when run alone")
         paths = {p for o in observed.observations if o.test in targets for p in o.lines}
-        sources = load(tree, [p for p in sorted(paths) if not is_test_path(p)], reasons)
+        sources = load(tree, [p for p in sorted(paths) if not self.protected(p)], reasons)
         text = f"{issue.title}\n{issue.text}"
         lines = localize(observed.observations, targets, sources, text) if targets else []
         if targets and not lines:

@@ -36,17 +36,6 @@ def ochiai(failed_here: int, passed_here: int, failed_total: int) -> float:
     return failed_here / below if below else 0.0
 
 
-def is_test_path(path: str) -> bool:
-    name = path.rsplit("/", 1)[-1]
-    folders = path.split("/")[:-1]
-    return (
-        name.startswith("test_")
-        or name.endswith("_test.py")
-        or name == "conftest.py"
-        or any(folder in ("tests", "test", "testing") for folder in folders)
-    )
-
-
 def localize(
     observations: Sequence[Observation],
     targets: Iterable[str],

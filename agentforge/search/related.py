@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from agentforge.core.paths import is_test_path
 from agentforge.core.tree import Tree
-from agentforge.search.localize import is_test_path
 
 MAX_RELATED_FILES = 8
 MAX_TEST_FILE_BYTES = 400_000

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentforge.core.patch import GeneratedTest
+from agentforge.core.paths import is_test_path
 from agentforge.core.ports import Environment, Sandbox, TestRequest
 from agentforge.core.report import Outcome, TestFailure, TestReport
 from agentforge.core.task import Issue
 from agentforge.core.tree import Tree, TreeFile
 from agentforge.search.examples import Example, extract, is_expression
-from agentforge.search.localize import IDENTIFIER, is_test_path
+from agentforge.search.localize import IDENTIFIER
 from agentforge.search.related import is_runnable_test, module_names, source_files
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "capsys"}

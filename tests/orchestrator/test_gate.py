@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from agentforge.core.gate import ReasonKind, Verdict
 from agentforge.core.patch import Patch
 from agentforge.core.report import Cause, Outcome, TestReport
-from agentforge.orchestrator.gate import decide, legacy_pass, matching
+from agentforge.core.state import Trial
+from agentforge.orchestrator.gate import decide, decide_trials, legacy_pass, matching
 
 P, F, E, S, X = Outcome.PASSED, Outcome.FAILED, Outcome.ERROR, Outcome.SKIPPED, Outcome.XFAILED
 
@@ -81,8 +82,48 @@ def test_a_target_that_did_not_run_is_refused() -> None:
     assert decide(report(other=P), report(other=P), [TARGET]).verdict is Verdict.REFUSED
 
 
-def test_a_target_may_be_new_in_the_candidate() -> None:
-    assert decide(report(other=P), report(other=P, bug=P), [TARGET]).verdict is Verdict.VERIFIED
+def test_a_target_that_is_new_in_the_candidate_was_not_seen_to_fail() -> None:
+    decision = decide(report(other=P), report(other=P, bug=P), [TARGET])
+    assert decision.verdict is Verdict.UNVERIFIED
+    assert decision.reasons[0].kind is ReasonKind.NOT_SEEN_FAILING
+
+
+def test_a_target_whose_file_could_not_be_collected_on_the_base_was_seen_to_fail() -> None:
+    base = TestReport(outcomes={"tests/test_a.py": E}, cause=Cause.COLLECTION_ERROR)
+    assert decide(base, report(bug=P), [TARGET]).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("outcome", [S, P])
+def test_a_target_skipped_or_passing_on_the_base_was_not_seen_to_fail(outcome: Outcome) -> None:
+    assert decide(report(bug=outcome), report(bug=P), [TARGET]).verdict is Verdict.UNVERIFIED
+
+
+@pytest.mark.parametrize("cause", [Cause.INFRA, Cause.CRASH, Cause.TIMEOUT])
+def test_a_base_without_a_clean_report_shows_no_failure(cause: Cause) -> None:
+    assert decide(report(cause, bug=F), report(bug=P), [TARGET]).verdict is Verdict.UNVERIFIED
+
+
+def test_an_expected_failure_that_passes_now_counts_as_flipped() -> None:
+    decision = decide(report(bug=X), report(bug=Outcome.XPASSED), [TARGET])
+    assert decision.fail_to_pass == (TARGET,)
+
+
+def trial(base: TestReport, candidate: TestReport) -> Trial:
+    return Trial(base=base, candidate=candidate)
+
+
+def test_a_regression_in_one_execution_is_not_hidden_by_another() -> None:
+    """The test passes on the base of the second pair and is too slow in the first."""
+    near = trial(report(bug=F, slow=F), report(bug=P, slow=F))
+    far = trial(report(bug=F, slow=P), report(bug=P, slow=F))
+    assert decide_trials([near, far], [TARGET]).verdict is Verdict.REFUSED
+
+
+def test_a_flaky_target_proves_nothing() -> None:
+    pair = trial(report(bug=F), report(bug=P))
+    assert decide_trials([pair], [TARGET], seen=[report(bug=P)]).verdict is Verdict.UNVERIFIED
+    again = trial(report(bug=F), report(bug=F))
+    assert decide_trials([pair, again], [TARGET]).verdict is Verdict.REFUSED
 
 
 def test_a_failure_that_was_there_before_does_not_count_against() -> None:
@@ -130,7 +171,9 @@ def test_verified_means_exactly_what_the_design_says(
     candidate = TestReport(outcomes=after, collected=len(after))
     verdict = decide(base, candidate, sorted(targets)).verdict
     was = {test for test, outcome in before.items() if outcome is P}
+    failing = {test for test, outcome in before.items() if outcome in (F, E, X)}
     now = {test for test, outcome in after.items() if outcome is P}
-    lawful = bool(after) and targets <= now and was <= now
-    assert (verdict is Verdict.VERIFIED) == (lawful and bool(targets - was))
+    expected = {test for test in now ^ set(after) if before.get(test) is X and after[test] is Outcome.XPASSED}
+    lawful = bool(after) and targets <= now | expected and was <= now
+    assert (verdict is Verdict.VERIFIED) == (lawful and bool(targets & failing))
     assert (verdict is Verdict.REFUSED) == (not lawful)

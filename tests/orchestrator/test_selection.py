@@ -1,16 +1,9 @@
-"""Which tests relate to a change, and which edits a candidate may not bring."""
+"""Which tests relate to a change."""
 
 from __future__ import annotations
 
-import pytest
-
 from agentforge.core.tree import Tree, TreeFile
-from agentforge.orchestrator.selection import related_test_files, split_test_edits
-
-
-def tree(**files: str) -> Tree:
-    return Tree({path.replace("__", "/"): TreeFile(text.encode()) for path, text in files.items()})
-
+from agentforge.orchestrator.selection import related_test_files
 
 TREE = Tree(
     {
@@ -36,32 +29,3 @@ def test_nearest_tests_come_first_and_strangers_not_at_all() -> None:
 
 def test_a_file_that_is_no_python_has_no_related_tests() -> None:
     assert related_test_files(["docs/money.txt"], TREE) == ()
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "tests/test_money.py",
-        "conftest.py",
-        "src/pkg/conftest.py",
-        "pytest.ini",
-        "tox.ini",
-        "sitecustomize.py",
-    ],
-)
-def test_edits_of_tests_and_of_the_harness_are_left_out(path: str) -> None:
-    changes = {path: TreeFile(b"x"), "src/pkg/money.py": TreeFile(b"y")}
-    kept, dropped = split_test_edits(changes, TREE)
-    assert list(kept) == ["src/pkg/money.py"]
-    assert dropped == (path,)
-
-
-def test_a_deleted_test_is_an_edit_too() -> None:
-    _, dropped = split_test_edits({"tests/test_money.py": None}, TREE)
-    assert dropped == ("tests/test_money.py",)
-
-
-def test_a_new_test_file_is_kept() -> None:
-    kept, dropped = split_test_edits({"tests/test_new.py": TreeFile(b"")}, TREE)
-    assert list(kept) == ["tests/test_new.py"]
-    assert dropped == ()

@@ -4,9 +4,10 @@ import math
 
 import pytest
 
+from agentforge.core.paths import is_test_path
 from agentforge.search.batch import Observation
 from agentforge.search.hints import Hints
-from agentforge.search.localize import is_test_path, localize, ochiai
+from agentforge.search.localize import localize, ochiai
 from agentforge.search.source import Edit, Source
 
 CODE = b"""def f(x):

@@ -34,6 +34,7 @@ from agentforge.models.profiles import starting_format
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Delta
 from agentforge.orchestrator.gate import matching
+from agentforge.orchestrator.result import held_back
 
 MAX_CODER_STEPS = 8
 
@@ -175,9 +176,10 @@ async def criticise(state: RunState, context: RunContext) -> Delta:
         return {"critic": None}
     critic = Critic.create(_model(context), context.settings)
     critique = await critic.judge(state.task.issue, state.best.candidate.patch, state.best.decision)
-    veto = context.settings.critic == "gate" and critique.verdict == "fail"
+    verdict = CriticVerdict(verdict=critique.verdict, reasons=critique.reasons)
+    veto = held_back(verdict, context.settings.critic)
     context.emit(CriticDecided(verdict=critique.verdict, reasons=critique.reasons, veto=veto))
-    return {"critic": CriticVerdict(verdict=critique.verdict, reasons=critique.reasons)}
+    return {"critic": verdict}
 
 
 async def explain_result(state: RunState, context: RunContext) -> Delta:
@@ -191,8 +193,8 @@ async def explain_result(state: RunState, context: RunContext) -> Delta:
 
 async def store_episode(state: RunState, context: RunContext) -> Delta:
     """Remember a verified fix, and only that (AF-15)."""
-    vetoed = context.settings.critic == "gate" and state.critic is not None and state.critic.verdict == "fail"
-    if context.retriever is None or not state.verified or vetoed:
+    kept_back = held_back(state.critic, context.settings.critic)
+    if context.retriever is None or not state.verified or kept_back:
         return {"episode": ""}
     assert state.best is not None
     patch = state.best.candidate.patch

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+
 from agentforge.agents.deadlock import edit_places, failure_signature
-from agentforge.core.errors import PatchError
+from agentforge.core.errors import PatchError, UsageError
 from agentforge.core.events import GateDecided, PatchProposed, PatchRefused
 from agentforge.core.patch import Candidate
+from agentforge.core.paths import file_of_test
 from agentforge.core.ports import EnvironmentSpec, TestRequest
-from agentforge.core.report import Cause, TestReport
+from agentforge.core.report import Cause, Outcome, TestReport
 from agentforge.core.state import Attempt, Edit, Judged, RunState
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Delta
-from agentforge.orchestrator.gate import decide, matching
-from agentforge.orchestrator.selection import split_test_edits, test_file_of
-from agentforge.orchestrator.trials import run_base, suite_request, try_candidate
+from agentforge.orchestrator.gate import decide_trials, matching
+from agentforge.orchestrator.protected import protected_paths, split_protected
+from agentforge.orchestrator.trials import merge, run_base, suite_request, try_candidate
 
 
 async def prepare_environment(state: RunState, context: RunContext) -> Delta:
@@ -35,7 +39,7 @@ async def run_baseline(state: RunState, context: RunContext) -> Delta:
         request = suite_request(context)
     else:
         tree = context.workspace.tree
-        files = dict.fromkeys(test_file_of(target) for target in task.target_tests)
+        files = dict.fromkeys(file_of_test(target) for target in task.target_tests)
         present = tuple(path for path in files if tree.kind(path) in {"file", "directory"})
         if not present:
             return {"baseline": None}
@@ -43,11 +47,12 @@ async def run_baseline(state: RunState, context: RunContext) -> Delta:
         request = TestRequest(targets=present, timeout_s=timeout, scope="related")
     assert state.environment is not None
     report = await run_base(context, state.environment, (), request)
-    _comment_on_baseline(state, context, report)
+    _comment_on_baseline(context, report)
+    _check_targets(task.target_tests, report)
     return {"baseline": report}
 
 
-def _comment_on_baseline(state: RunState, context: RunContext, report: TestReport) -> None:
+def _comment_on_baseline(context: RunContext, report: TestReport) -> None:
     if report.cause is Cause.NO_TESTS:
         context.notice(
             "the repository has no tests that could be collected",
@@ -61,10 +66,25 @@ def _comment_on_baseline(state: RunState, context: RunContext, report: TestRepor
             hint="only related tests will judge; --tests related says so from the start",
             warning=True,
         )
-    for target in state.task.target_tests:
-        ids = matching(target, report.outcomes)
-        if ids and ids <= report.passed:
-            context.notice(f"target test {target} passes on the base already", warning=True)
+
+
+def _check_targets(targets: tuple[str, ...], report: TestReport) -> None:
+    """Before anything is spent: every target names a test, and one of them fails. Raises `UsageError`."""
+    if report.cause is not Cause.OK or not targets:
+        return
+    for target in targets:
+        file = file_of_test(target)
+        if not matching(target, report.outcomes) and report.outcomes.get(file) is not Outcome.ERROR:
+            near = difflib.get_close_matches(target, report.outcomes, 2, 0.5)
+            known = f"close: {', '.join(near)}" if near else "ids are paths from the repository's root"
+            raise UsageError(f"target test {target} is not among the {report.collected} tests", hint=known)
+    ids = frozenset().union(*(matching(target, report.outcomes) for target in targets))
+    if ids and ids <= report.passed:
+        shown = targets[0] if len(targets) == 1 else f"every one of {len(targets)} target tests"
+        raise UsageError(
+            f"{shown} passes on the base already, so it does not show the bug",
+            hint="name a test that fails, or leave --test-id out",
+        )
 
 
 async def apply_edit(state: RunState, context: RunContext) -> Delta:
@@ -72,22 +92,26 @@ async def apply_edit(state: RunState, context: RunContext) -> Delta:
     edits = [edit for edit in (state.draft, state.repair) if edit is not None and edit.round == state.round]
     if not edits or edits[-1].changes is None:
         return {"candidate": None}
-    return {"candidate": await make_candidate(edits[-1], f"c{state.round}", context)}
+    return {"candidate": await make_candidate(edits[-1], f"c{state.round}", state, context)}
 
 
 async def pick_edit(state: RunState, context: RunContext) -> Delta:
     """The next plausible edit of the search engine."""
     if state.round >= len(state.found):
         return {"candidate": None}
-    return {"candidate": await make_candidate(state.found[state.round], f"s{state.round}", context)}
+    return {"candidate": await make_candidate(state.found[state.round], f"s{state.round}", state, context)}
 
 
-async def make_candidate(edit: Edit, name: str, context: RunContext) -> Candidate | None:
-    kept, dropped = split_test_edits(edit.changes or {}, context.workspace.tree)
+async def make_candidate(edit: Edit, name: str, state: RunState, context: RunContext) -> Candidate | None:
+    tree = context.workspace.tree
+    kept, dropped = split_protected(edit.changes or {}, protected_paths(state, tree))
     for path in dropped:
         context.notice(
             f"left out of the candidate: its edit of {path} (tests judge as they stood)", warning=True
         )
+    if not kept:
+        context.emit(_refused(edit, "tests_only", "nothing is left of the edit but changes to the tests"))
+        return None
     try:
         patch = await context.workspace.make_patch(kept)
     except PatchError as error:
@@ -118,10 +142,14 @@ async def execute_candidate(state: RunState, context: RunContext) -> Delta:
     """Run base and candidate over the same tests."""
     assert state.environment is not None
     assert state.candidate is not None
-    trial = await try_candidate(
+    trials = await try_candidate(
         context, state.environment, state.candidate, state.generated, state.targets, state.baseline
     )
-    return {"compared": trial.base, "report": trial.candidate}
+    return {
+        "trials": trials,
+        "compared": functools.reduce(merge, [trial.base for trial in trials]),
+        "report": functools.reduce(merge, [trial.candidate for trial in trials]),
+    }
 
 
 async def judge(state: RunState, context: RunContext) -> Delta:
@@ -129,7 +157,8 @@ async def judge(state: RunState, context: RunContext) -> Delta:
     assert state.candidate is not None
     assert state.report is not None
     assert state.compared is not None
-    decision = decide(state.compared, state.report, state.targets, state.candidate.patch)
+    seen = () if state.baseline is None else (state.baseline,)
+    decision = decide_trials(state.trials, state.targets, state.candidate.patch, seen)
     context.emit(GateDecided(candidate=state.candidate.id, decision=decision))
     judged = Judged(
         candidate=state.candidate, baseline=state.compared, report=state.report, decision=decision

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from agentforge.core.errors import UsageError
 from agentforge.core.state import Edit, RunState
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Delta
+from agentforge.orchestrator.protected import protected_paths
 from agentforge.search.engine import RankedEdit, SearchEngine
 
 MAX_PLAUSIBLE = 6
@@ -21,7 +23,13 @@ async def search_edits(state: RunState, context: RunContext) -> Delta:
         )
         return {"found": ()}
     assert state.environment is not None
-    engine = SearchEngine(context.sandbox, context.settings.search, context.emit, context.clock)
+    if state.environment.framework == "command":
+        raise UsageError(
+            "the search engine needs single tests, and --test gives one command",
+            hint="name a failing pytest test with --test-id, or configure a model",
+        )
+    protected = protected_paths(state, context.workspace.tree)
+    engine = SearchEngine(context.sandbox, context.settings.search, context.emit, context.clock, protected)
     outcome = await engine.repair(
         state.environment,
         context.workspace.tree,
