@@ -34,5 +34,10 @@ class RunContext:
     def notice(self, text: str, *, hint: str = "", warning: bool = False) -> None:
         self.emit(Notice(level="warning" if warning else "info", text=text, hint=hint))
 
+    def start_deadline(self) -> None:
+        """Count the time limit of the run from now; asks the clock once, and only where there is one."""
+        limit = self.settings.limits.time_limit_s
+        self.deadline = None if limit is None else self.clock.monotonic() + limit
+
     def remaining_s(self) -> float | None:
         return None if self.deadline is None else self.deadline - self.clock.monotonic()

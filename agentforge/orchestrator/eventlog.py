@@ -33,6 +33,11 @@ class EventLog:
         self._write, self._listener = write, listener
         self._seq = 0
 
+    @property
+    def last(self) -> int:
+        """Number of the last durable event."""
+        return self._seq
+
     def emit(self, event: EventBase) -> None:
         if isinstance(event, Token):
             self.show(event)

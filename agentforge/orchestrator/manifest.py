@@ -14,7 +14,7 @@ from agentforge.config.settings import Settings
 from agentforge.core.chat import Spend
 from agentforge.core.state import RunState
 from agentforge.core.task import RepairTask
-from agentforge.orchestrator.result import Ending
+from agentforge.orchestrator.result import Cut, Ending
 from agentforge.orchestrator.store import RECORD_SCHEMA
 from agentforge.orchestrator.workflow import Workflow
 
@@ -60,6 +60,7 @@ def closing_manifest(
     spend: Spend,
     finished: datetime,
     clock: dict[str, Any],
+    cut: Cut | None = None,
 ) -> dict[str, Any]:
     return {
         **manifest,
@@ -71,6 +72,7 @@ def closing_manifest(
         "rounds": state.round,
         "spend": spend.model_dump(mode="json"),
         "clock": clock,
+        "cut": None if cut is None else cut.model_dump(mode="json"),
     }
 
 

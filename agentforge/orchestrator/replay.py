@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentforge.config.settings import Settings
+from agentforge.core.chat import Spend
 from agentforge.core.errors import AgentForgeError, RecordError
-from agentforge.core.events import Notice
+from agentforge.core.events import EventBase, Notice, Token
 from agentforge.core.state import RunState
 from agentforge.core.task import RepairTask
 from agentforge.core.tree import Tree
@@ -23,11 +24,18 @@ from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.eventlog import EventLog, Listener, ModelEvents
 from agentforge.orchestrator.predicates import PREDICATES
 from agentforge.orchestrator.record import ReplayRetriever, ReplaySandbox, TapePlayer
-from agentforge.orchestrator.result import Ending, RunResult, ending_of_error, ending_of_state
+from agentforge.orchestrator.result import (
+    Cut,
+    Ending,
+    RunResult,
+    ending_of_state,
+    error_of_cut,
+    interrupted,
+)
 from agentforge.orchestrator.service import (
     announce,
+    announced_ending,
     finished_event,
-    notice_of,
     opening_state,
     result_patch,
     scratch_folder,
@@ -48,8 +56,12 @@ async def replay_run(reference: str, settings: Settings, listener: Listener) -> 
     store = RunStore(settings.data_home)
     record = store.open(reference)
     manifest = record.manifest
-    if manifest.get("outcome") is None:
-        raise RecordError(f"run {record.run_id} never ended and cannot be replayed")
+    if manifest.get("outcome") in (None, "defect"):
+        what = "never ended" if manifest.get("outcome") is None else "was ended by a defect of agentforge"
+        raise RecordError(
+            f"run {record.run_id} {what} and cannot be replayed",
+            hint=f"`agentforge runs show {record.run_id}` tells what it did",
+        )
     tree = await asyncio.to_thread(_base_tree, store, manifest)
     with scratch_folder(settings.data_home) as scratch:
         workspace = await GitWorkspace.create(tree, scratch)
@@ -67,6 +79,8 @@ class Replay:
             self.settings = Settings.model_validate(_without_masks(manifest["settings"]))
             graph = WorkflowFile.model_validate(manifest["workflow"]["graph"])
             clock = manifest["clock"]
+            self.cut = Cut.model_validate(manifest["cut"]) if manifest.get("cut") else None
+            self.recorded_spend = Spend.model_validate(manifest["spend"])
             self.clock = ReplayClock(clock["now"], clock["monotonic"])
         except (ValidationError, KeyError, TypeError) as error:
             raise RecordError(f"run {record.run_id}: run.json cannot be replayed: {error!r:.200}") from None
@@ -82,17 +96,33 @@ class Replay:
         try:
             announce(self.log, self.manifest)
             context = self._context(workspace, scratch)
-            try:
-                await execute(self.workflow, self.state, NODES, PREDICATES, context, self._keep_state)
-                ending = ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
-            except RecordError:
-                raise
-            except AgentForgeError as error:
-                ending = self._ending_after(error)
-            self.log.emit(finished_event(ending, self.ledger.spend))
+            ending = await self._ending(context)
+            # What a call that was cut off had cost is known to the record alone.
+            spend = self.ledger.spend if self.cut is None else self.recorded_spend
+            self.log.emit(finished_event(ending, spend))
         except RecordError as error:
             difference = str(error)
         return self._result(ending, difference or self._first_difference(), time.monotonic() - started)
+
+    async def _ending(self, context: RunContext) -> Ending:
+        """Raises `RecordError` where the replay leaves the recorded way."""
+        context.start_deadline()
+        try:
+            await execute(self.workflow, self.state, NODES, PREDICATES, context, self._keep_state)
+        except RecordError:
+            if self.cut is None or not self._at_cut():
+                raise
+            return self._recorded_ending(self.cut)
+        except AgentForgeError as error:
+            return announced_ending(self.log, self.state, error, self.settings)
+        return ending_of_state(self.state, self.settings.critic)
+
+    def _recorded_ending(self, cut: Cut) -> Ending:
+        """The run was cut off here, from outside: what it had done so far decides what that meant."""
+        if cut.kind == "interrupted":
+            return interrupted(self.state, self.settings.critic)
+        error = error_of_cut(cut, self.settings.limits.time_limit_s)
+        return announced_ending(self.log, self.state, error, self.settings)
 
     def _context(self, workspace: GitWorkspace, scratch: Path) -> RunContext:
         player = TapePlayer(self.record.directory / "reports")
@@ -106,7 +136,7 @@ class Replay:
                 self.settings,
                 self.ledger,
                 record=scratch / "calls.jsonl",
-                listener=ModelEvents(self.log.emit),
+                listener=ModelEvents(self._emit),
                 replay=calls,
             )
         memory = self.settings.memory.enabled
@@ -116,17 +146,11 @@ class Replay:
             workspace=workspace,
             retriever=ReplayRetriever(player, self._warn) if memory else None,
             clock=self.clock,
-            on_event=self.log.emit,
+            on_event=self._emit,
             model=model,
             repository=self.task.repository.source,
             workflow=self.workflow.name,
         )
-
-    def _ending_after(self, error: AgentForgeError) -> Ending:
-        if self.state.verified:
-            self.log.emit(notice_of(error))
-            return ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
-        return ending_of_error(error)
 
     def _first_difference(self) -> str:
         recorded = whole_lines(self.record.directory / "events.jsonl")
@@ -155,6 +179,15 @@ class Replay:
             difference=difference,
         )
 
+    def _at_cut(self) -> bool:
+        return self.cut is not None and self.log.last == self.cut.after
+
+    def _emit(self, event: EventBase) -> None:
+        """Events of nodes and ports: none comes after the one at which the recorded run was cut off."""
+        if self._at_cut() and not isinstance(event, Token):
+            raise RecordError("the recorded run was cut off here")
+        self.log.emit(event)
+
     def _keep_line(self, line: bytes, last: bool) -> None:
         self.lines.append(line)
 
@@ -162,7 +195,7 @@ class Replay:
         self.state = state
 
     def _warn(self, text: str) -> None:
-        self.log.emit(Notice(level="warning", text=text))
+        self._emit(Notice(level="warning", text=text))
 
 
 def _base_tree(store: RunStore, manifest: dict[str, Any]) -> Tree:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+from agentforge.core.base import Frozen
 from agentforge.core.chat import Spend
-from agentforge.core.errors import AgentForgeError, ExitCode
+from agentforge.core.errors import AgentForgeError, EnvironmentFault, ExitCode, LimitReached
 from agentforge.core.gate import GateDecision, Verdict
 from agentforge.core.patch import Patch
 from agentforge.core.report import TestReport
-from agentforge.core.state import RunState
+from agentforge.core.state import CriticVerdict, RunState
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """`patch` is what was verified, or the unverified patch where no test could show more; else None.
+    """`patch` is what was verified (even where the run was interrupted later), or the unverified patch
+    where nothing could show more; else None.
 
-    `outcome`: verified, unverified, no_patch, limit, model, environment, usage, interrupted, dry_run.
+    `outcome`: verified, unverified, no_patch, limit, model, environment, usage, interrupted, defect, dry_run.
     `replay_matches`: for replays, whether the events equal the recorded ones; `difference` says where not.
     """
 
@@ -42,11 +45,25 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended, in a word, a code and a sentence."""
+    """How a run ended, in a word, a code and a sentence; `with_patch`: the best patch is its result."""
 
     outcome: str
     exit_code: ExitCode
     summary: str
+    hint: str = ""
+    with_patch: bool = False
+
+
+class Cut(Frozen):
+    """An end that came from outside the run's own course, after the event with number `after`.
+
+    A replay cannot come to such an end by itself: it stops there and repeats it. `kind`: "time",
+    "interrupted", or "fault" (then `what` and `hint` tell it).
+    """
+
+    after: int
+    kind: Literal["time", "interrupted", "fault"]
+    what: str = ""
     hint: str = ""
 
 
@@ -63,11 +80,34 @@ def ending_of_error(error: AgentForgeError) -> Ending:
     return Ending(outcome, error.exit_code, error.what, error.hint)
 
 
-def interrupted() -> Ending:
-    return Ending("interrupted", ExitCode.INTERRUPTED, "interrupted before a patch was verified")
+def ending_after(state: RunState, error: AgentForgeError, critic_mode: str) -> Ending:
+    """A patch that was verified before something else failed stays verified."""
+    return ending_of_state(state, critic_mode) if state.verified else ending_of_error(error)
 
 
-def ending_of_state(state: RunState, *, critic_is_gate: bool) -> Ending:
+def interrupted(state: RunState, critic_mode: str) -> Ending:
+    """Interrupted stays interrupted; a patch that was verified before is kept, not applied."""
+    reached = ending_of_state(state, critic_mode)
+    if not (state.verified and reached.with_patch):
+        return Ending("interrupted", ExitCode.INTERRUPTED, "interrupted before a patch was verified")
+    text = f"interrupted; before that: {reached.summary}; the patch is kept and was not applied"
+    return Ending("interrupted", ExitCode.INTERRUPTED, text, with_patch=True)
+
+
+def error_of_cut(cut: Cut, time_limit_s: float | None) -> AgentForgeError:
+    """The error that `cut` stands for; not for "interrupted"."""
+    if cut.kind == "time":
+        text = f"the time limit of {time_limit_s:g} s was reached"
+        return LimitReached("time", text, hint="raise --time-limit")
+    return EnvironmentFault(cut.what, hint=cut.hint)
+
+
+def held_back(critic: CriticVerdict | None, critic_mode: str) -> bool:
+    """Whether a critic with a veto keeps the patch back: everything but a clear pass does."""
+    return critic_mode == "gate" and (critic is None or critic.verdict != "pass")
+
+
+def ending_of_state(state: RunState, critic_mode: str) -> Ending:
     """The verdict of the best candidate; a critic with a veto may turn it down, never up."""
     if state.best is None:
         return Ending(
@@ -78,17 +118,25 @@ def ending_of_state(state: RunState, *, critic_is_gate: bool) -> Ending:
         return Ending(
             "no_patch", ExitCode.NO_VERIFIED_PATCH, _refusal(state), "the report shows the best attempt"
         )
-    if critic_is_gate and state.critic is not None and state.critic.verdict == "fail":
+    refused = held_back(state.critic, critic_mode)
+    if refused and state.critic is not None and state.critic.verdict == "fail":
         why = "; ".join(state.critic.reasons) or "no reason given"
         return Ending("no_patch", ExitCode.NO_VERIFIED_PATCH, f"the critic vetoed the patch: {why}")
     if decision.verdict is Verdict.UNVERIFIED:
         text = f"a patch was made that breaks no test, but {decision.reasons[-1].text}"
-        return Ending(
-            "unverified", ExitCode.UNVERIFIED, text, "name a failing test with --test-id to verify it"
-        )
+        return _unverified(text, "name a failing test with --test-id to verify it")
+    if refused:
+        why = "; ".join(state.critic.reasons) if state.critic is not None else "it was not asked"
+        text = f"the tests accept the patch, but the critic gave no verdict: {why or 'no reason given'}"
+        return _unverified(text, "look at the patch, or let the tests decide alone with --critic advisory")
     flipped, kept = len(decision.fail_to_pass), len(decision.pass_to_pass)
     text = f"{flipped} target {_tests(flipped)} now pass{'es' if flipped == 1 else ''}, {kept} still pass"
-    return Ending("verified", ExitCode.VERIFIED, f"{text} (tests that ran: {decision.scope})")
+    text += f" (tests that ran: {decision.scope})"
+    return Ending("verified", ExitCode.VERIFIED, text, with_patch=True)
+
+
+def _unverified(text: str, hint: str) -> Ending:
+    return Ending("unverified", ExitCode.UNVERIFIED, text, hint, with_patch=True)
 
 
 def _tests(count: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentforge.config.settings import Settings
 from agentforge.core.chat import Spend
-from agentforge.core.errors import AgentForgeError, ConfigError, LimitReached
+from agentforge.core.errors import AgentForgeError, ConfigError, EnvironmentFault, ExitCode
 from agentforge.core.events import Notice, RunFinished, RunStarted
 from agentforge.core.patch import Patch
 from agentforge.core.state import RunState
@@ -29,7 +29,15 @@ from agentforge.orchestrator.manifest import closing_manifest, opening_manifest
 from agentforge.orchestrator.ports import LivePorts, live_ports, model_names
 from agentforge.orchestrator.predicates import PREDICATES
 from agentforge.orchestrator.report import audit_record, markdown_report
-from agentforge.orchestrator.result import Ending, RunResult, ending_of_error, ending_of_state, interrupted
+from agentforge.orchestrator.result import (
+    Cut,
+    Ending,
+    RunResult,
+    ending_after,
+    ending_of_state,
+    error_of_cut,
+    interrupted,
+)
 from agentforge.orchestrator.store import RunStore, RunWriter
 from agentforge.orchestrator.wiring import NODES, WRITES
 from agentforge.orchestrator.workflow import Workflow, load_workflow
@@ -47,6 +55,11 @@ def choose_workflow(settings: Settings) -> Workflow:
         raise ConfigError(
             f"workflow {name} needs a model and none is configured",
             hint="set OPENAI_API_KEY or --base-url, or use --workflow search",
+        )
+    if settings.critic == "gate" and "critic" not in workflow.edges:
+        raise ConfigError(
+            f"workflow {name} asks no critic, which --critic gate wants to decide",
+            hint="use --critic off, or --workflow agentforge with a model",
         )
     return workflow
 
@@ -108,6 +121,7 @@ class LiveRun:
         self.intake, self.writer = intake, writer
         self.started = time.monotonic()
         self.clock = RecordingClock()
+        self.cut: Cut | None = None
         self.redactor = build_redactor(settings)
         self.log = EventLog(self.clock, self.redactor, self._write, listener)
         self.state = opening_state(task, settings, workflow, intake.base_commit)
@@ -125,36 +139,41 @@ class LiveRun:
         self.writer.write_manifest(self.manifest)
         announce(self.log, self.manifest)
         ports: LivePorts | None = None
+        ending = Ending("defect", ExitCode.DEFECT, "a defect in agentforge ended the run")
         try:
             ports = live_ports(self.settings, self.workflow, self.writer, self.log, self.redactor)
             async with ports.engine:
                 await self._run_engine(ports.context(workspace, self.clock, self.task, self.log))
-            ending = ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
+            ending = ending_of_state(self.state, self.settings.critic)
         except AgentForgeError as error:
             ending = self._ending_after(error)
         except asyncio.CancelledError:
-            ending = interrupted()
-        return self._finish(ending, ports.spend() if ports is not None else Spend())
+            self.cut = Cut(after=self.log.last, kind="interrupted")
+            ending = interrupted(self.state, self.settings.critic)
+        finally:
+            # In `finally`, so that a defect closes the record, too, before it is raised further.
+            result = self._finish(ending, ports.spend() if ports is not None else Spend())
+        return result
 
     async def _run_engine(self, context: RunContext) -> None:
         limit = self.settings.limits.time_limit_s
-        context.deadline = None if limit is None else self.clock.monotonic() + limit
+        context.start_deadline()
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(limit) as scope:
                 await execute(self.workflow, self.state, NODES, PREDICATES, context, self._keep)
         except TimeoutError:
-            text = f"the time limit of {limit:g} s was reached"
-            raise LimitReached("time", text, hint="raise --time-limit") from None
+            if not scope.expired():
+                raise
+            self.cut = Cut(after=self.log.last, kind="time")
+            raise error_of_cut(self.cut, limit) from None
 
     def _keep(self, state: RunState) -> None:
         self.state = state
 
     def _ending_after(self, error: AgentForgeError) -> Ending:
-        """A patch that was verified before something else failed stays verified."""
-        if self.state.verified:
-            self.log.emit(notice_of(error))
-            return ending_of_state(self.state, critic_is_gate=self.settings.critic == "gate")
-        return ending_of_error(error)
+        if isinstance(error, EnvironmentFault):
+            self.cut = Cut(after=self.log.last, kind="fault", what=error.what, hint=error.hint)
+        return announced_ending(self.log, self.state, error, self.settings)
 
     def _finish(self, ending: Ending, spend: Spend) -> RunResult:
         patch = result_patch(self.state, ending)
@@ -166,7 +185,9 @@ class LiveRun:
         self.log.emit(finished_event(ending, spend))
         clock = {"now": self.clock.nows, "monotonic": self.clock.monotonics}
         now = datetime.now(UTC)
-        self.writer.write_manifest(closing_manifest(self.manifest, self.state, ending, spend, now, clock))
+        self.writer.write_manifest(
+            closing_manifest(self.manifest, self.state, ending, spend, now, clock, self.cut)
+        )
         best = self.state.best
         return RunResult(
             run_id=self.writer.run_id,
@@ -197,9 +218,14 @@ def opening_state(task: RepairTask, settings: Settings, workflow: Workflow, base
 
 def result_patch(state: RunState, ending: Ending) -> Patch | None:
     """What is handed over: the verified patch, or the unverified one, and nothing else."""
-    if state.best is None or ending.outcome not in {"verified", "unverified"}:
-        return None
-    return state.best.candidate.patch
+    return state.best.candidate.patch if state.best is not None and ending.with_patch else None
+
+
+def announced_ending(log: EventLog, state: RunState, error: AgentForgeError, settings: Settings) -> Ending:
+    """The end after `error`; where a patch was verified before it, the error is told as an event."""
+    if state.verified:
+        log.emit(notice_of(error))
+    return ending_after(state, error, settings.critic)
 
 
 def source_of(intake: IntakeResult) -> str:
