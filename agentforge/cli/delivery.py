@@ -45,7 +45,7 @@ class Delivery:
 
         Raises `RepositoryError` where the repository's state forbids it; the patch stays in the record.
         """
-        if result.patch is None:
+        if result.patch is None or result.outcome == "interrupted":
             return None
         if self.output is not None:
             return self._write(self.output, result.patch)

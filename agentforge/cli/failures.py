@@ -20,7 +20,7 @@ from agentforge.cli.sanitize import neutralise, one_line
 from agentforge.core.errors import AgentForgeError, ExitCode
 from agentforge.core.redact import Redactor
 
-INTERNAL_ERROR = 70
+INTERNAL_ERROR = int(ExitCode.DEFECT)
 """Exit code of a defect of ours (EX_SOFTWARE of sysexits.h)."""
 
 _SECRETS = ("OPENAI_API_KEY", "AGENTFORGE_MODEL__API_KEY", "GITHUB_TOKEN", "AGENTFORGE_GITHUB_TOKEN")

@@ -171,7 +171,7 @@ def _conclude(
     if options.as_json:
         document = result_document(result, models=models, applied_to=applied_to)
         print_json(document | ({"delivery_error": failure.what} if failure else {}))
-    elif result.patch is not None and options.output is None:
+    elif result.patch is not None and options.output is None and result.outcome != "interrupted":
         _print_patch(result.patch)
     return report_failure(failure) if failure else int(result.exit_code)
 

@@ -170,7 +170,7 @@ def _facts(result: RunResult, applied_to: str | None) -> Iterator[tuple[str, str
 
 
 def _next_command(result: RunResult, applied_to: str | None) -> str:
-    deliverable = result.patch is not None and result.outcome in ("verified", "unverified")
+    deliverable = result.patch is not None and result.outcome in ("verified", "unverified", "interrupted")
     if deliverable and result.repository_root and not applied_to:
         where, answer = shlex.quote(str(result.repository_root)), shlex.quote(f"{result.run_dir}/patch.diff")
         return f"agentforge patch apply --repo {where} --answer {answer}"

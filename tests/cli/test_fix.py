@@ -321,3 +321,22 @@ def test_af31_the_model_that_answered_is_reported(
 
     monkeypatch.setattr(service, "run_fix", answered)
     assert json.loads(cli("fix", "--issue", "x", "--json").out)["models"] == {"coder": "answered"}
+
+
+def test_a_patch_of_an_interrupted_run_is_kept_and_not_handed_over(
+    cli: Cli, engine: Engine, repo: Path, tmp_path: Path
+) -> None:
+    engine.changes = {
+        "outcome": "interrupted", "exit_code": 130, "summary": "interrupted; before: 1 test passes",
+        "repository_root": repo,
+    }  # fmt: skip
+    before = (repo / "calc.py").read_text()
+    ended = cli("fix", "--repo", str(repo), "--issue", "x", "--apply")
+    assert (ended.code, ended.out) == (130, "")
+    assert (repo / "calc.py").read_text() == before
+    assert "patch apply" in ended.err
+    target = tmp_path / "out.diff"
+    assert cli("fix", "--repo", str(repo), "--issue", "x", "--output", str(target)).code == 130
+    assert not target.exists()
+    document = json.loads(cli("fix", "--repo", str(repo), "--issue", "x", "--json").out)
+    assert document["patch"] == DIFF.decode()
