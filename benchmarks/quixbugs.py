@@ -126,11 +126,16 @@ def record(
         "tried": outcome.tried,
         "seconds": round(seconds, 2),
         "alternatives": len(outcome.plausible),
-        "edit": outcome.plausible[0].text if outcome.plausible else "",
-        "others": [e.text for e in outcome.plausible[1:8]],
+        "edit": place(outcome.plausible[0]) if outcome.plausible else "",
+        "others": [place(edit) for edit in outcome.plausible[1:8]],
         "verdicts": dict(outcome.verdicts),
         "reasons": list(outcome.reasons),
     }
+
+
+def place(ranked: RankedEdit) -> str:
+    """Where and what kind of edit: none of the benchmark's own text goes into the results."""
+    return f"{ranked.edit.path}:{ranked.edit.line} {ranked.edit.operator}"
 
 
 def manifest() -> dict[str, Any]:
