@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentforge.cli.failures import tell
 from agentforge.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from agentforge.orchestrator.result import RunResult
 
 _SUBJECT_LENGTH = 68
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,14 @@ class Delivery:
 
     @staticmethod
     def of(options: FixOptions, issue_title: str) -> Delivery:
-        """Raises `UsageError` where the chosen way cannot work."""
+        """Raises `UsageError` or `RepositoryError` where the chosen way cannot work."""
         output = options.output.expanduser().absolute() if options.output else None
         if output is not None and output.is_dir():
             raise UsageError(f"--output {output} is a folder", hint="give it a file name")
         if output is not None and not output.parent.is_dir():
             raise UsageError(f"--output {output}: no such folder", hint=f"create {output.parent} first")
         if options.apply or options.branch:
-            _need_local_repository(options)
+            _check_repository(options, _local_repository(options))
         subject = issue_title or "Repair"
         return Delivery(options.apply, options.branch, output, options.include_uncommitted, subject)
 
@@ -73,17 +75,43 @@ class Delivery:
         from agentforge.repo.deliver import create_branch
 
         message = f"{_subject(self.subject)}\n\n{result.summary}\n\nagentforge run {result.run_id}\n"
-        commit = create_branch(_root(result), branch, patch, result.base_commit, message)
+        base = _recorded_base(result) if self.include_uncommitted else None
+        root = _root(result)
+        commit = create_branch(root, branch, patch, result.base_commit, message, base_tree=base)
         return f"branch {branch} ({commit[:12]})"
 
 
-def _need_local_repository(options: FixOptions) -> None:
+def _local_repository(options: FixOptions) -> Path:
     from agentforge.repo.remote import file_url_path, remote_url
 
-    if not file_url_path(options.repo) and remote_url(options.repo):
+    from_url = file_url_path(options.repo)
+    if not from_url and remote_url(options.repo):
         way = "--apply" if options.apply else "--branch"
         raise UsageError(
             f"{way} needs a local repository, {options.repo} is a URL", hint="clone it first, or use --output"
+        )
+    return from_url or Path(options.repo).expanduser()
+
+
+def _check_repository(options: FixOptions, folder: Path) -> None:
+    """What can be known of a delivery before anything is spent on the patch."""
+    from agentforge.repo.deliver import check_branch, check_worktree
+
+    if options.branch:
+        check_branch(folder, options.branch)
+        if options.include_uncommitted and check_worktree(folder):
+            raise UsageError(
+                "--branch cannot hold a patch of uncommitted changes",
+                hint="commit them first, or use --apply or --output",
+            )
+        return
+    dirty = check_worktree(folder)
+    if dirty and not options.include_uncommitted:
+        named = ", ".join(dirty[:_NAMED]) + (", …" if len(dirty) > _NAMED else "")
+        tell(
+            f"uncommitted changes: {named}; a patch that touches one of these will not be applied",
+            "commit or stash them first, or take them in with --include-uncommitted",
+            label="note",
         )
 
 

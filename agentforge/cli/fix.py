@@ -170,7 +170,7 @@ def _conclude(
         tell("an unverified patch is not applied", f"look at {result.run_dir}/patch.diff", label="note")
     if options.as_json:
         document = result_document(result, models=models, applied_to=applied_to)
-        print_json(document | ({"delivery_error": failure.what} if failure else {}))
+        print_json(document | (_delivery_failure(failure) if failure else {}))
     elif result.patch is not None and options.output is None and result.outcome != "interrupted":
         _print_patch(result.patch)
     return report_failure(failure) if failure else int(result.exit_code)
@@ -186,6 +186,11 @@ def _print_patch(patch: Patch) -> None:
         from agentforge.cli.summary import diff_text
 
         Console(highlight=False, markup=False).print(diff_text(patch.text), soft_wrap=True)
+
+
+def _delivery_failure(error: AgentForgeError) -> dict[str, Any]:
+    """What a delivery that failed changes in the document: the exit code is the process's own."""
+    return {"exit_code": int(error.exit_code), "delivery_error": error.what, "hint": error.hint}
 
 
 def _error_document(error: AgentForgeError) -> dict[str, Any]:

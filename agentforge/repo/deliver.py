@@ -20,8 +20,28 @@ from agentforge.repo.workspace import GitWorkspace
 from agentforge.repo.worktree import dirty_paths
 
 _NEUTRAL = ("AgentForge", "agentforge@example.invalid")
+_OTHER_NAME = "choose another name for --branch"
 _OTHERWISE = "use --branch or --output instead"
+_BARE = "use --branch"
+_UNCOMMITTED = "it was made on uncommitted changes? commit them first, or use --apply or --output"
 _MAX_FILE = 512 * 1024 * 1024
+
+
+def check_worktree(repo_path: Path) -> tuple[str, ...]:
+    """The uncommitted paths, on which `apply_to_worktree` would refuse a patch. Raises `RepositoryError`
+    where there is no worktree. Blocking."""
+    location = locate(repo_path)
+    if location.work_tree is None:
+        raise RepositoryError(f"{repo_path}: a bare repository has no worktree", hint=_BARE)
+    with tempfile.TemporaryDirectory(prefix="agentforge-check-") as scratch:
+        return tuple(item.path for item in dirty_paths(make_shadow(location, Path(scratch))))
+
+
+def check_branch(repo_path: Path, name: str) -> None:
+    """Raises `RepositoryError` where `create_branch` could not make `name`. Blocking."""
+    location = locate(repo_path)
+    with tempfile.TemporaryDirectory(prefix="agentforge-check-") as scratch:
+        _check_branch(make_shadow(location, Path(scratch)), name, f"refs/heads/{name}")
 
 
 def apply_to_worktree(
@@ -35,7 +55,7 @@ def apply_to_worktree(
     """
     location = locate(repo_path)
     if location.work_tree is None:
-        raise RepositoryError(f"{repo_path}: a bare repository has no worktree", hint="use --branch")
+        raise RepositoryError(f"{repo_path}: a bare repository has no worktree", hint=_BARE)
     with tempfile.TemporaryDirectory(prefix="agentforge-apply-") as scratch:
         git = make_shadow(location, Path(scratch))
         base = base_tree or read_tree(git, resolve_revision(git, base_commit))
@@ -47,9 +67,19 @@ def apply_to_worktree(
     return tuple(sorted(changes))
 
 
-def create_branch(repo_path: Path, name: str, patch: Patch, base_commit: str, message: str) -> str:
+def create_branch(
+    repo_path: Path,
+    name: str,
+    patch: Patch,
+    base_commit: str,
+    message: str,
+    *,
+    base_tree: Tree | None = None,
+) -> str:
     """A new branch with one commit on top of `base_commit`; returns the commit's id.
 
+    The commit holds exactly what was verified: `base_tree` (where the run took uncommitted changes in;
+    else the tree of `base_commit`) with the patch. Where that would be another tree, it is refused.
     Worktree, index and HEAD stay as they are and no hook runs. Blocking. Raises `RepositoryError`.
     """
     location = locate(repo_path)
@@ -64,15 +94,29 @@ def create_branch(repo_path: Path, name: str, patch: Patch, base_commit: str, me
         except GitFailure as failure:
             raise RepositoryError(
                 f"the patch does not apply to {base[:12]}: {failure.what}",
-                hint="it was made on uncommitted changes? commit them first, or use --apply or --output",
+                hint=_UNCOMMITTED,
             ) from failure
         tree = git.text("write-tree")
+        _refuse_other_tree(git, tree, base_tree or read_tree(git, base), patch, Path(scratch))
         commit = git.text("commit-tree", tree, "-p", base, "-F", "-", stdin=_message(message))
         try:
             git.run("update-ref", "-m", "agentforge: created", ref, commit, "0" * len(commit))
         except GitFailure as failure:
             raise RepositoryError(f"cannot create branch {name}: {failure.what}") from failure
     return commit
+
+
+def _refuse_other_tree(git: Git, made: str, base: Tree, patch: Patch, scratch: Path) -> None:
+    """What is committed must be what was verified, down to the files that the patch does not touch."""
+    verified = base.with_changes(_changes(base, patch, scratch)).files
+    committed = read_tree(git, made).files
+    paths = verified.keys() | committed.keys()
+    other = sorted(path for path in paths if verified.get(path) != committed.get(path))
+    if other:
+        raise RepositoryError(
+            f"no branch was made: its commit would differ from what was verified ({other[0]})",
+            hint=_UNCOMMITTED,
+        )
 
 
 def write_output(path: Path, patch: Patch) -> None:
@@ -210,8 +254,13 @@ def _check_branch(git: Git, name: str, ref: str) -> None:
         valid = False
     if not valid:
         raise RepositoryError(f"{name!r}: not a valid branch name", hint="see `git help check-ref-format`")
-    if ref in git.text("for-each-ref", "--format=%(refname)", ref).splitlines():
-        raise RepositoryError(f"branch {name} exists already", hint="choose another name for --branch")
+    parents = [f"refs/heads/{parent.as_posix()}" for parent in list(Path(name).parents)[:-1]]
+    for found in git.text("for-each-ref", "--format=%(refname)", ref, *parents).splitlines():
+        if found == ref:
+            raise RepositoryError(f"branch {name} exists already", hint=_OTHER_NAME)
+        if found in parents or found.startswith(f"{ref}/"):
+            taken = found.removeprefix("refs/heads/")
+            raise RepositoryError(f"cannot create branch {name}: there is a branch {taken}", hint=_OTHER_NAME)
 
 
 def _message(message: str) -> bytes:

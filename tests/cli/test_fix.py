@@ -269,6 +269,39 @@ def test_apply_respects_a_dirty_file(cli: Cli, engine: Engine, repo: Path) -> No
     document = json.loads(ended.out)
     assert document["applied_to"] is None
     assert "calc.py" in document["delivery_error"]
+    assert document["exit_code"] == ended.code
+    assert "--branch" in document["hint"]
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_what_forbids_a_delivery_is_found_before_the_run(
+    cli: Cli, engine: Engine, repo: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    def refused(code: ExitCode, *arguments: str, words: tuple[str, ...]) -> None:
+        cli("fix", "--issue", "x", *arguments, *more).assert_one_clear_line(code, *words)
+        assert not hasattr(engine, "task")
+
+    at = ("--repo", str(repo))
+    git(repo, "branch", "taken/name")
+    environment = ExitCode.ENVIRONMENT
+    refused(environment, *at, "--branch", "main", words=("main exists already", "another name"))
+    refused(environment, *at, "--branch", "taken", words=("there is a branch taken/name",))
+    refused(environment, *at, "--branch", "main/x", words=("there is a branch main",))
+    refused(environment, *at, "--branch", "a..b", words=("not a valid branch name",))
+    bare = str(tmp_path / "bare.git")
+    git(repo, "clone", "-q", "--bare", str(repo), bare)
+    refused(environment, "--repo", bare, "--apply", words=("bare repository", "--branch"))
+    (repo / "new.py").write_text("x = 1\n")
+    uncommitted = (*at, "--branch", "b", "--include-uncommitted")
+    refused(ExitCode.USAGE, *uncommitted, words=("--branch", "uncommitted", "commit them first"))
+
+
+def test_dirty_files_are_said_before_an_apply(cli: Cli, engine: Engine, repo: Path) -> None:
+    engine.changes = {"outcome": "dry_run", "patch": None}
+    (repo / "calc.py").write_text("# mine\n")
+    ended = cli("fix", "--issue", "x", "--repo", str(repo), "--apply", "--dry-run")
+    assert ended.code == 0
+    assert "note: uncommitted changes: calc.py" in ended.err
 
 
 def test_branch_leaves_the_working_tree_alone(cli: Cli, engine: Engine, repo: Path) -> None:

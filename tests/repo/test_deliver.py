@@ -187,6 +187,19 @@ def test_a_branch_cannot_hold_a_patch_of_uncommitted_work(root: Path) -> None:
     assert git(root, "branch", "--list", "fix") == ""
 
 
+def test_a_branch_holds_the_tree_that_was_verified_or_is_not_made(root: Path) -> None:
+    """The patch applies to HEAD, but a file that it does not touch was uncommitted when it was verified."""
+    write(root, {"helper.py": b"verified with this\n"})
+    base, patch = prepare(root, {"src/calc.py": TreeFile(FIX)}, dirty=True)
+    with pytest.raises(RepositoryError, match=r"differ from what was verified \(helper.py\)") as caught:
+        create_branch(root, "fix", patch, base.base_commit, "m", base_tree=base.tree)
+    assert "commit them first" in caught.value.hint
+    assert git(root, "branch", "--list", "fix") == ""
+    commit(root)
+    base, patch = prepare(root, {"src/calc.py": TreeFile(FIX)}, dirty=True)
+    assert create_branch(root, "fix", patch, base.base_commit, "m", base_tree=base.tree)
+
+
 def test_output_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     patch = Patch(diff=b"diff\n", files=("x",))
     target = tmp_path / "fix.diff"
