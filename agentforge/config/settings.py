@@ -62,7 +62,7 @@ class SandboxSettings(Section):
     base_image: str = "agentforge-base:1"
     runtime: str | None = None
     """OCI runtime (`runc`, `crun`, `runsc`) as the engine knows it; None takes the engine's default."""
-    pool: int = Field(default=2, ge=0, le=8)
+    pool: int = Field(default=2, ge=0)
     """Containers made ahead, each for one verification; 0 makes none."""
     memory_mb: int = Field(default=512, ge=64)
     cpus: float = Field(default=0.5, gt=0)
@@ -72,7 +72,7 @@ class SandboxSettings(Section):
     tmp_mb: int = Field(default=128, ge=1)
     timeout_s: float = Field(default=30.0, gt=0)
     """In-container limit of one test command."""
-    test_timeout_s: float = Field(default=15.0, gt=0)
+    test_timeout_s: float = Field(default=10.0, gt=0)
     """Limit of one test; a test that passes it is failed, and the others go on."""
     suite_timeout_s: float = Field(default=300.0, gt=0)
     """Limit of a whole-suite run before a patch is called verified."""

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agentforge.core.errors import EnvironmentFault, SandboxLost
@@ -30,6 +30,7 @@ class Ended:
     exit_code: int | None
     duration_s: float
     host_killed: bool = False
+    ended_at: float = field(default_factory=time.monotonic)
 
 
 class Container:

@@ -91,10 +91,10 @@ class WarmPool:
         if recipe is None or not recipe.serves(environment):
             return None
         changes = overlay(recipe.tree, tree)
-        with self._changed:
-            if changes is None or not self._ready or recipe is not self._recipe:
-                return None
-            box, session = self._ready.popleft()
+        found = self._pop(recipe) if changes is not None else None
+        if found is None or changes is None:
+            return None
+        box, session = found
         self._guard.release(box)
         try:
             guard.watch(box)
@@ -102,6 +102,17 @@ class WarmPool:
             dispose(box, guard)
             raise
         return Waiting(box, session, changes)
+
+    def _pop(self, recipe: Recipe) -> tuple[Container, WaitingSession] | None:
+        """A waiting container that still lives."""
+        while True:
+            with self._changed:
+                if not self._ready or recipe is not self._recipe:
+                    return None
+                box, session = self._ready.popleft()
+            if session.is_alive:
+                return box, session
+            self.dispose_later(box, self._guard)
 
     def dispose_later(self, box: Container, guard: Guard) -> None:
         """Remove a container in the background, then make another in its place."""
@@ -114,9 +125,10 @@ class WarmPool:
         self._top_up()
 
     def wait_ready(self, count: int, timeout_s: float) -> bool:
-        """Block until `count` containers wait."""
+        """Block until `count` containers wait; False when none are made, or not in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: len(self._ready) >= count, timeout_s)
+            self._changed.wait_for(lambda: len(self._ready) >= count or self._recipe is None, timeout_s)
+            return len(self._ready) >= count
 
     def close(self) -> None:
         """Remove everything and end the threads; what others hold is theirs to dispose of."""

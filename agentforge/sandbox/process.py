@@ -59,15 +59,21 @@ class Process:
     def _attached(self) -> Iterator[bytes]:
         from docker.utils.socket import frames_iter
 
-        self._socket = self._api.exec_start(self._id, socket=True)
-        frames: Iterator[tuple[int, bytes]] = frames_iter(self._socket, tty=False)  # type: ignore[no-untyped-call]
-        return _closing(self._socket, frames)
+        reading = self._api.exec_start(self._id, socket=True)
+        # docker-py hands out the reading half of a socket; the whole one is beneath.
+        self._socket = getattr(reading, "_sock", reading)
+        frames: Iterator[tuple[int, bytes]] = frames_iter(reading, tty=False)  # type: ignore[no-untyped-call]
+        return _closing(reading, frames)
 
     def send(self, data: bytes) -> None:
         """Write to the standard input of a process that was started with `stdin`."""
         with engine_errors("giving the sandbox its order"):
-            # docker-py hands out the reading half of a socket; the whole one is beneath.
-            getattr(self._socket, "_sock", self._socket).sendall(data)
+            self._socket.sendall(data)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its output has ended, most likely since it has."""
+        return self._reader.done.is_set()
 
     def wait(self, deadline: float, kill: Callable[[], None]) -> tuple[int | None, bool]:
         """Exit code, and whether `kill` was called because `deadline` (monotonic) had passed.

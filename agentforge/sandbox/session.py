@@ -81,6 +81,10 @@ class WaitingSession:
         self._channel.record.ready.wait(_READY_S)
         return self._channel.record.pure
 
+    @property
+    def is_alive(self) -> bool:
+        return not self._launcher.is_silent
+
     def run(self, order: bytes, timeout_s: float, sink: Sink) -> tuple[Ended, ExecutionRecord]:
         """Give the order. The launcher holds the time limit; the host kills the container after it."""
         self._output.connect(sink)

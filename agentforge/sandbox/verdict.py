@@ -58,10 +58,21 @@ def command_cause(seen: Circumstances) -> tuple[Cause, str]:
     if seen.counters.oom_kills and (code is None or code >= 128):
         return Cause.OOM, f"out of memory ({seen.memory_mb} MB)"
     if code is None or not seen.container_running:
-        return Cause.CRASH, "every process of the sandbox was killed from within"
+        return Cause.SIGNAL, "every process of the sandbox was killed from within"
     if code >= 128:
-        return Cause.CRASH, f"killed by {_signal_name(code)}"
+        return Cause.SIGNAL, f"killed by {_signal_name(code)}"
     return Cause.OK, seen.notes()
+
+
+def _exhausted(seen: Circumstances) -> tuple[Cause, str]:
+    """What ran out under a command that did not come to its own end; OK when nothing did."""
+    if seen.counters.oom_kills:
+        return Cause.OOM, f"out of memory ({seen.memory_mb} MB)"
+    if seen.counters.pids_refused:
+        return Cause.PIDS, "the limit of processes was reached"
+    if seen.disk_full:
+        return Cause.DISK_FULL, "the sandbox's disk was full"
+    return Cause.OK, ""
 
 
 def test_cause(seen: Circumstances, record: ExecutionRecord) -> tuple[Cause, str]:
@@ -75,7 +86,7 @@ def test_cause(seen: Circumstances, record: ExecutionRecord) -> tuple[Cause, str
     if code == EXIT_INTERNAL or record.internal_error:
         return Cause.CRASH, "pytest itself failed: " + record.internal_error[-300:]
     if code == EXIT_INTERRUPTED:
-        return Cause.CRASH, "the test session was interrupted from within" + _while(record)
+        return Cause.CRASH, "the test session was interrupted from within" + _while(record, seen)
     if not record.tests and record.collection_errors:
         files = ", ".join(sorted(record.collection_errors)[:5])
         return Cause.COLLECTION_ERROR, f"no test could be collected; errors in {files}"
@@ -116,8 +127,12 @@ def _is_over(record: ExecutionRecord, test: str) -> bool:
 
 def _unfinished(seen: Circumstances, record: ExecutionRecord) -> tuple[Cause, str]:
     cause, detail = command_cause(seen)
+    if cause in (Cause.OK, Cause.SIGNAL):
+        # Running out of something explains a signal better than the signal does.
+        reason, why = _exhausted(seen)
+        cause, detail = (reason, why) if reason is not Cause.OK else (cause, detail)
     if cause is not Cause.OK:
-        return cause, detail + _while(record)
+        return cause, detail + _while(record, seen)
     if record.fault:
         return Cause.INFRA, record.fault
     if not record.greeted:
@@ -126,15 +141,19 @@ def _unfinished(seen: Circumstances, record: ExecutionRecord) -> tuple[Cause, st
         return Cause.CRASH, record.damage
     if record.end_code is None:
         what = f"the test process ended with exit code {seen.ended.exit_code} before its report was complete"
-        return Cause.CRASH, what + _while(record)
+        return Cause.CRASH, what + _while(record, seen)
     return (
         Cause.CRASH,
         f"the report says exit code {record.end_code}, the process ended with {seen.ended.exit_code}",
     )
 
 
-def _while(record: ExecutionRecord) -> str:
-    return f", in {record.running}" if record.running else ""
+def _while(record: ExecutionRecord, seen: Circumstances) -> str:
+    """Which test was running, and for how long."""
+    if not record.running:
+        return ""
+    spent = max(seen.ended.ended_at - record.running_since, 0.0)
+    return f", in {record.running} after {spent:.1f} s"
 
 
 def outcomes(record: ExecutionRecord) -> tuple[dict[str, Outcome], dict[str, TestFailure]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from agentforge.core.report import Cause, Outcome
-from agentforge.sandbox.container import Counters, Ended
+from agentforge.sandbox.container import Ended
+from agentforge.sandbox.counters import Counters
 from agentforge.sandbox.record import MAX_EVENT, ExecutionRecord
 from agentforge.sandbox.verdict import Circumstances, command_cause, outcomes, test_cause
 
@@ -121,7 +123,7 @@ def test_a_failure_keeps_its_details() -> None:
             ],
             Cause.COLLECTION_ERROR,
         ),
-        (139, GREEN[:4], Cause.CRASH),
+        (139, GREEN[:4], Cause.SIGNAL),
         (124, GREEN[:4], Cause.CRASH),  # somebody's own exit code, long before the limit
     ],
 )
@@ -139,9 +141,9 @@ test_cause.__test__ = False  # type: ignore[attr-defined]
         (seen(137, duration=32.1), Cause.TIMEOUT, "30 s"),
         (seen(None, duration=36.0, host_killed=True), Cause.TIMEOUT, "30 s"),
         (seen(137, counters=Counters(oom_kills=1)), Cause.OOM, "512 MB"),
-        (seen(137), Cause.CRASH, "SIGKILL"),
-        (seen(139), Cause.CRASH, "SIGSEGV"),
-        (seen(137, container_running=False), Cause.CRASH, "from within"),
+        (seen(137), Cause.SIGNAL, "SIGKILL"),
+        (seen(139), Cause.SIGNAL, "SIGSEGV"),
+        (seen(137, container_running=False), Cause.SIGNAL, "from within"),
         (seen(1), Cause.OK, ""),
         (seen(1, counters=Counters(oom_kills=2)), Cause.OK, "out of memory"),
         (seen(1, counters=Counters(pids_refused=2)), Cause.OK, "processes"),
@@ -154,8 +156,29 @@ def test_cause_of_a_command(circumstances: Circumstances, cause: Cause, words: s
     assert words in detail
 
 
-def test_where_it_was_is_said() -> None:
-    assert T in test_cause(seen(124, duration=31), record_of(GREEN[:4]))[1]
+@pytest.mark.parametrize(
+    ("circumstances", "cause", "words"),
+    [
+        (seen(1, counters=Counters(pids_refused=3)), Cause.PIDS, "limit of processes"),
+        (seen(139, counters=Counters(pids_refused=3)), Cause.PIDS, "limit of processes"),
+        (seen(1, disk_full=True), Cause.DISK_FULL, "disk was full"),
+        (seen(1, counters=Counters(oom_kills=1, pids_refused=3)), Cause.OOM, "512 MB"),
+        (seen(1), Cause.CRASH, "before its report was complete"),
+        (seen(134), Cause.SIGNAL, "SIGABRT"),
+        (seen(124, duration=31, counters=Counters(pids_refused=3)), Cause.TIMEOUT, "30 s"),
+    ],
+)
+def test_what_cut_the_report_short_is_named(circumstances: Circumstances, cause: Cause, words: str) -> None:
+    found, detail = test_cause(circumstances, record_of(GREEN[:4]))
+    assert found is cause
+    assert words in detail
+
+
+def test_where_it_was_and_for_how_long_is_said() -> None:
+    record = record_of(GREEN[:4])
+    record.running_since = time.monotonic() - 31
+    detail = test_cause(seen(124, duration=31), record)[1]
+    assert detail == f"not finished after 30 s, in {T} after 31.0 s"
 
 
 @pytest.mark.parametrize(
