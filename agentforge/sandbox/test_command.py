@@ -64,7 +64,7 @@ def plan_pytest(
 ) -> PytestCall:
     """Files are given to pytest, ids are selected by our plugin: an id that is gone stops nothing.
 
-    No single test may take more than `test_timeout_s`, nor a quarter of the whole run's time.
+    No single test may take more than `test_timeout_s`, nor a third of the whole run's time.
     """
     python, extra = environment.test_command[0], environment.test_command[3:]
     workdir = posixpath.join(REPO, environment.workdir).rstrip("/")
@@ -88,7 +88,7 @@ def plan_pytest(
     )
     select = tuple(kept) if any("::" in target for target in kept) else ()
     shown = (*PYTEST, *given, *request.targets)
-    limit = min(test_timeout_s, request.timeout_s / 4)
+    limit = min(test_timeout_s, request.timeout_s / 3)
     return PytestCall(python, arguments, tuple(targets), select, workdir, shown, limit)
 
 
