@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from mirrors import Instance, Mirror, find_mirror, read_instances
-from ranking_model import Query, accuracy, held_out_ranks, worst_rank
+from ranking_model import Query, accuracy, worst_rank
 
 from agentforge import __version__
 from agentforge.memory.embed import HashedEmbedder
@@ -250,12 +250,11 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def leave_one_out(measured: list[Measured]) -> dict[str, float]:
+def leave_one_out(measured: list[Measured]) -> dict[str, Any]:
     """Accuracy with weights learned anew on the *other* repositories of this dataset."""
-    from learn_weights import signed
+    from learn_weights import report
 
-    queries = [one.files for one in measured]
-    return accuracy(held_out_ranks(queries, signed(measured[0].names)), FILES_AT)
+    return report(measured)
 
 
 def manifest(arguments: argparse.Namespace, instances: Sequence[Instance]) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class History:
         similar = np.bincount(file, weights=score**2 * share, minlength=size)
         found["similar commits"] = np.asarray(similar, np.float64)
         np.maximum.at(found["most similar commit"], file, score * np.sqrt(share))
-        found["commit words"] = self._words(weights, owner, file, share, size)
+        found["commit words"] = self._words(weights, owner, file, share, size, len(paths))
         found["often changed"] = np.log1p(np.bincount(file, weights=share, minlength=size))
         fresh = np.exp(-self._age[owner])
         found["recently changed"] = np.log1p(np.bincount(file, weights=fresh * share, minlength=size))
@@ -107,6 +107,7 @@ class History:
         file: NDArray[np.int64],
         share: Scores,
         size: int,
+        living: int,
     ) -> Scores:
         """BM25 of each file for the query, its document being all messages of commits that touched it."""
         total = np.zeros(size)
@@ -118,6 +119,6 @@ class History:
             edges = np.concatenate([np.empty(0, np.int64), *spans])
             count = np.bincount(file[edges], weights=share[edges], minlength=size)
             frequency = int((count > 0).sum())
-            idf = np.log(1 + (size - frequency + 0.5) / (frequency + 0.5))
+            idf = np.log(1 + (living - frequency + 0.5) / (frequency + 0.5))
             total += weight * idf * count / (count + 1.0)
         return total

@@ -18,7 +18,7 @@ def neighbour_signals(
 ) -> dict[str, Scores]:
     """Spread the text score `base` of the best source files and of the best tests along imports."""
     size = len(index.files)
-    seeds = _best(np.where(source, base, 0.0), _SEEDS)
+    seeds = _best(index, np.where(source, base, 0.0), _SEEDS)
     imported, importing = np.zeros(size), np.zeros(size)
     for number in seeds:
         for other in index.imported_by(number):
@@ -34,9 +34,10 @@ def neighbour_signals(
     }
 
 
-def _best(scores: Scores, count: int) -> list[int]:
-    order = np.argsort(-scores, kind="stable")[:count]
-    return [int(number) for number in order if scores[number] > 0]
+def _best(index: LexicalIndex, scores: Scores, count: int) -> list[int]:
+    """Ties by path, so that the order does not depend on how the index came to be."""
+    positive = np.flatnonzero(scores > 0).tolist()
+    return sorted(positive, key=lambda number: (-scores[number], index.files[number].path))[:count]
 
 
 def _crowd(index: LexicalIndex, file: int) -> float:
@@ -48,7 +49,7 @@ def _by_tests(index: LexicalIndex, base: Scores) -> tuple[Scores, Scores]:
     """(source that the likeliest tests import, source they are named after)."""
     tested = np.zeros(len(index.files))
     named: dict[str, float] = {}
-    for number in _best(base, _TESTS):
+    for number in _best(index, base, _TESTS):
         for other in index.imported_by(number):
             tested[other] += base[number] / _crowd(index, other)
         folder, name = _subject(index.files[number].path)

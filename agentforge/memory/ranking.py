@@ -160,7 +160,7 @@ class IndexSearch:
         features = symbol_features(self.index, ranking, own)
         logits = weighted(features, self.weights.symbols, len(own))
         if vectors is not None and len(own):
-            chosen = np.argsort(-logits, kind="stable")[:CANDIDATES]
+            chosen = self._best_symbols(own, logits, CANDIDATES)
             chunks = [self.chunk(int(own[place])) for place in chosen]
             cosine = np.zeros(len(own))
             cosine[chosen] = np.maximum(vectors(ranking.evidence.text, chunks), 0.0)

@@ -130,12 +130,12 @@ def best_of_file(index: LexicalIndex, by_symbol: Scores) -> tuple[Scores, Scores
 
 def _coverage(around: Surroundings, title: dict[int, float]) -> Scores:
     """Share of the title's weight of words that a file holds at all."""
-    bm25, size = around.index.bm25("files"), len(around.index.files)
-    covered, total = np.zeros(size), 0.0
+    bm25, living = around.index.bm25("files"), int(around.index.alive.sum())
+    covered, total = np.zeros(len(around.index.files)), 0.0
     for token in title:
         holders = bm25.holders(token)
         if len(holders):
-            idf = log((size + 1) / (len(holders) + 0.5))
+            idf = log((living + 1) / (len(holders) + 0.5))
             covered[holders] += idf
             total += idf
     return covered / total if total > 0 else covered

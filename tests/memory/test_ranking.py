@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from agentforge.core.task import Issue
@@ -39,9 +40,6 @@ def search() -> IndexSearch:
         ("it says: legend needs at least one handle\n\nValueError: legend needs at least one handle",
          "app/legend.py", "Legend.draw", "message"),
         ("app.solver.helper misbehaves", "app/solver.py", "helper", "dotted names"),
-        ('Boom\n  File "/x/app/urls.py", line 4, in parse_url\n'
-         '  File "/x/app/solver.py", line 6, in helper\nIndexError: 0',
-         "app/solver.py", "helper", "traceback"),
         ('Boom\n  File "/x/app/urls.py", line 10\nIndexError: 0', "app/urls.py", "join_url", "traceback"),
         ("Legend.draw fails", "app/legend.py", "Legend.draw", "dotted names"),
         ("splitting of a url goes wrong", "app/urls.py", "parse_url", "symbol text"),
@@ -54,6 +52,36 @@ def test_each_kind_of_evidence_leads_to_its_place(
     assert (best.path, best.name) == (path, symbol)
     assert search.rank_files(issue)[0].path == path
     assert any(reason in why for why in best.why), best.why
+
+
+def test_the_innermost_frame_of_a_traceback_is_the_strongest(search: IndexSearch) -> None:
+    ranking = search.rank(
+        'Boom\n  File "/x/app/urls.py", line 4, in parse_url\n'
+        '  File "/x/app/solver.py", line 6, in helper\n  File "/usr/lib/else.py", line 1, in x\nIndexError: 0'
+    )
+    frames = ranking.signals.files["traceback"]
+    paths = [file.path for file in search.index.files]
+    assert frames[paths.index("app/solver.py")] > frames[paths.index("app/urls.py")] > 0
+    (strongest,) = np.flatnonzero(ranking.signals.symbols["traceback"] == 1.0)
+    assert search.index.symbol(int(strongest)).symbol.name == "helper"
+    assert {one.path for one in search.rank_files("Boom", 9)} == set()
+
+
+def test_code_beside_the_code_that_is_named_gains() -> None:
+    tree = make_tree(
+        {
+            "pkg/__init__.py": "",
+            "pkg/front.py": "from pkg.below import store\n\n\ndef render_page(): store()\n",
+            "pkg/below.py": "def store(): pass\n",
+            "pkg/apart.py": "def other(): pass\n",
+            "tests/test_apart.py": "from pkg.apart import other\n\n\ndef test_zigzag(): other()\n",
+        }
+    )
+    search = IndexSearch(tree)
+    below = {one.path: one.why for one in search.rank_files("render_page shows nothing")}
+    assert below["pkg/below.py"]["imported by the best"] > 0
+    apart = {one.path: one.why for one in search.rank_files("zigzag")}
+    assert apart["pkg/apart.py"]["tests of that name"] > 0
 
 
 def test_tests_and_documentation_come_after_source(search: IndexSearch) -> None:
