@@ -50,6 +50,24 @@ def is_file_header(lines: Sequence[bytes], number: int) -> bool:
     return number + 2 >= len(lines) or not lines[number + 2].startswith((b" ", b"+", b"-"))
 
 
+def opens_next_file(lines: Sequence[bytes], number: int) -> bool:
+    """Whether `---`, `+++` and `@@` follow at `number` and name one file: a header whatever the counts say.
+
+    Counts that are one too large would take the two names for a removed and an added line.
+    """
+    if not is_file_header(lines, number) or number + 2 >= len(lines):
+        return False
+    if not HUNK_HEADER.match(lines[number + 2].rstrip(b"\r")):
+        return False
+    old, new = (_bare_name(line) for line in lines[number : number + 2])
+    return old == new or b"/dev/null" in (old, new)
+
+
+def _bare_name(line: bytes) -> bytes:
+    name = line[4:].split(b"\t")[0].strip()
+    return name[2:] if name[1:2] == b"/" else name
+
+
 def read_hunk(
     lines: Sequence[bytes], start: int, extent: Range, fenced: bool, cut: bool, group: int, label: str
 ) -> tuple[Hunk, int]:
@@ -93,6 +111,8 @@ def _strict_end(lines: Sequence[bytes], start: int, extent: Range) -> int | None
     old, new = extent.old, extent.new
     number = start
     while (old > 0 or new > 0) and number < len(lines):
+        if opens_next_file(lines, number):
+            return None
         line = lines[number]
         if line.startswith(b"\\"):
             number += 1
