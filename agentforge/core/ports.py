@@ -44,6 +44,9 @@ class Environment(Frozen):
     notes: tuple[str, ...] = ()
     workdir: str = ""
     """Subdirectory of the tree where commands start, "" for the root."""
+    junit: str = ""
+    """Where a framework "command" writes a JUnit report, relative to `workdir`; "" for none. It is
+    written by the tests themselves, so it can be forged: it is compared with the exit code."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class EnvironmentSpec:
     setup: tuple[str, ...] = ()
     test_command: str | None = None
     subdirectory: str = ""
+    apt: tuple[str, ...] = ()
+    """Debian packages of the environment."""
+    dockerfile: str | None = None
+    """Text of a Dockerfile that makes the user's own image; the tree is its build context."""
+    junit: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,7 +142,8 @@ class Retriever(Protocol):
 
     async def retrieve(self, issue: Issue, tree: Tree, k: int = 5) -> Retrieved: ...
 
-    async def store(self, episode: Episode) -> None: ...
+    async def store(self, episode: Episode) -> str:
+        """Remember; the episode's id, "" where it could not be kept."""
 
 
 class Clock(Protocol):

@@ -66,19 +66,24 @@ class MemoryRetriever:
             symbols=tuple(symbols), episodes=episodes, insights=insights, warnings=warnings_of(episodes, k)
         )
 
-    async def store(self, episode: Episode) -> None:
-        """Remember a verified fix and count the lessons anew; a failure is a warning."""
-        if self._settings.enabled:
-            await asyncio.to_thread(self._attempt, "episodes", lambda: self._store(episode), None)
+    async def store(self, episode: Episode) -> str:
+        """Remember a verified fix and count the lessons anew; a failure is a warning.
+
+        The episode's id, "" where it was not kept.
+        """
+        if not self._settings.enabled:
+            return ""
+        return await asyncio.to_thread(self._attempt, "episodes", lambda: self._store(episode), "")
 
     async def outcome(self, used: Sequence[Insight], *, verified: bool) -> None:
         """Tell the insights that a run was given how it ended; a failure is a warning."""
         if self._settings.enabled and used:
             await asyncio.to_thread(self._attempt, "insights", lambda: self._outcome(used, verified), None)
 
-    def _store(self, episode: Episode) -> None:
-        self._episodes.store(episode)
-        self._insights.refresh(self._episodes.list())
+    def _store(self, episode: Episode) -> str:
+        kept = self._episodes.store(episode).id
+        self._attempt("insights", lambda: self._insights.refresh(self._episodes.list()), None)
+        return kept
 
     def _outcome(self, used: Sequence[Insight], verified: bool) -> None:
         for insight in used:

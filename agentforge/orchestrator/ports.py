@@ -59,7 +59,7 @@ def live_ports(
     settings: Settings, workflow: Workflow, writer: RunWriter, log: EventLog, redactor: Redactor
 ) -> LivePorts:
     """Connect everything. Raises `UsageError` for an unknown price under a cost limit."""
-    tape = Tape(writer.directory / "reports")
+    tape = Tape(writer.directory / "reports", redactor)
     ledger = build_ledger(settings)
     model = None
     if workflow.file.needs_model:

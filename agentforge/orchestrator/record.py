@@ -11,7 +11,7 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
@@ -27,10 +27,13 @@ from agentforge.core.ports import (
     Sandbox,
     TestRequest,
 )
+from agentforge.core.redact import Redactor
 from agentforge.core.report import TestReport
 from agentforge.core.retrieval import Episode, Retrieved
 from agentforge.core.task import Issue
 from agentforge.core.tree import Tree
+from agentforge.orchestrator.eventlog import redact
+from agentforge.orchestrator.store import recorded_in
 
 _COVERAGE: TypeAdapter[LineCoverage] = TypeAdapter(LineCoverage)
 _ENVIRONMENT_SPEC: TypeAdapter[EnvironmentSpec] = TypeAdapter(EnvironmentSpec)
@@ -44,24 +47,37 @@ class RetrievalRecord(Frozen):
     warnings: tuple[str, ...] = ()
 
 
-class Tape:
-    """Answers of the ports under `reports/`, one file each, written as they come."""
+class StoreRecord(Frozen):
+    """What memory said when it was given an episode: its id, "" where it was not kept."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    episode: str
+    warnings: tuple[str, ...] = ()
+
+
+class Tape:
+    """Answers of the ports under `reports/`, one file each, without secrets, written as they come."""
+
+    def __init__(self, folder: Path, redactor: Redactor) -> None:
+        self._folder, self.redactor = folder, redactor
         self._count = 0
 
     def keep(self, kind: str, key: str, answer: Any) -> None:
         self._count += 1
-        entry = {"kind": kind, "key": key, "answer": answer}
+        entry = {"kind": kind, "key": key, "answer": redact(answer, self.redactor)}
         path = self._folder / f"{self._count:04d}-{kind}.json"
-        path.write_text(json.dumps(entry, ensure_ascii=True), "utf-8")
+        with recorded_in(path):
+            path.write_text(json.dumps(entry, ensure_ascii=True), "utf-8")
+
+    def key(self, *parts: Any) -> str:
+        """A hash of `parts` (JSON values) without their secrets: a record and its replay agree on it."""
+        return request_key(self.redactor, *parts)
 
 
 class TapePlayer:
     """Gives back what `Tape` kept: first in, first out among equal requests."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._answers: dict[tuple[str, str], deque[Any]] = defaultdict(deque)
         for path in sorted(folder.glob("[0-9]*-*.json")):
             try:
@@ -69,6 +85,10 @@ class TapePlayer:
                 self._answers[entry["kind"], entry["key"]].append(entry["answer"])
             except (OSError, ValueError, KeyError) as error:
                 raise RecordError(f"{path.name} of the record cannot be read: {error}") from None
+
+    def key(self, *parts: Any) -> str:
+        """As `Tape.key`."""
+        return request_key(self._redactor, *parts)
 
     def play(self, kind: str, key: str) -> Any:
         queue = self._answers.get((kind, key))
@@ -88,12 +108,16 @@ class RecordingSandbox:
 
     async def prepare(self, tree: Tree, spec: EnvironmentSpec) -> Environment:
         environment = await self._inner.prepare(tree, spec)
-        self._tape.keep("environment", _environment_key(tree, spec), environment.model_dump(mode="json"))
+        self._tape.keep(
+            "environment", _environment_key(self._tape, tree, spec), environment.model_dump(mode="json")
+        )
         return environment
 
     async def run_tests(self, environment: Environment, tree: Tree, request: TestRequest) -> TestReport:
         report = await self._inner.run_tests(environment, tree, request)
-        self._tape.keep("tests", _tests_key(environment, tree, request), report.model_dump(mode="json"))
+        self._tape.keep(
+            "tests", _tests_key(self._tape, environment, tree, request), report.model_dump(mode="json")
+        )
         return report
 
     async def run_tests_with_coverage(
@@ -102,12 +126,15 @@ class RecordingSandbox:
         report, lines = await self._inner.run_tests_with_coverage(environment, tree, request)
         dumped = _COVERAGE.dump_python(lines, mode="json")
         answer = {"report": report.model_dump(mode="json"), "lines": dumped}
-        self._tape.keep("coverage", _tests_key(environment, tree, request), answer)
+        self._tape.keep("coverage", _tests_key(self._tape, environment, tree, request), answer)
         return report, lines
 
     async def run_job(self, environment: Environment, tree: Tree, job: Job) -> JobResult:
         result = await self._inner.run_job(environment, tree, job)
-        self._tape.keep("job", _job_key(environment, tree, job), result.model_dump(mode="json"))
+        # In JSON the files are base64, in which no secret could be seen.
+        files = {name: self._tape.redactor.bytes(data) for name, data in result.files.items()}
+        answer = result.model_copy(update={"files": files}).model_dump(mode="json")
+        self._tape.keep("job", _job_key(self._tape, environment, tree, job), answer)
         return result
 
 
@@ -118,20 +145,24 @@ class ReplaySandbox:
         self._player = player
 
     async def prepare(self, tree: Tree, spec: EnvironmentSpec) -> Environment:
-        return Environment.model_validate(self._player.play("environment", _environment_key(tree, spec)))
+        return Environment.model_validate(
+            self._player.play("environment", _environment_key(self._player, tree, spec))
+        )
 
     async def run_tests(self, environment: Environment, tree: Tree, request: TestRequest) -> TestReport:
-        return TestReport.model_validate(self._player.play("tests", _tests_key(environment, tree, request)))
+        return TestReport.model_validate(
+            self._player.play("tests", _tests_key(self._player, environment, tree, request))
+        )
 
     async def run_tests_with_coverage(
         self, environment: Environment, tree: Tree, request: TestRequest
     ) -> tuple[TestReport, LineCoverage]:
-        answer = self._player.play("coverage", _tests_key(environment, tree, request))
+        answer = self._player.play("coverage", _tests_key(self._player, environment, tree, request))
         return TestReport.model_validate(answer["report"]), _COVERAGE.validate_python(answer["lines"])
 
     async def run_job(self, environment: Environment, tree: Tree, job: Job) -> JobResult:
         # Bytes were written as base64 text, which only the JSON reader turns back.
-        answer = self._player.play("job", _job_key(environment, tree, job))
+        answer = self._player.play("job", _job_key(self._player, environment, tree, job))
         return JobResult.model_validate_json(json.dumps(answer))
 
 
@@ -144,11 +175,15 @@ class RecordingRetriever:
     async def retrieve(self, issue: Issue, tree: Tree, k: int = 5) -> Retrieved:
         retrieved = await self._inner.retrieve(issue, tree, k)
         entry = RetrievalRecord(retrieved=retrieved, warnings=self._drain())
-        self._tape.keep("retrieval", _key(issue.text, tree.digest, str(k)), entry.model_dump(mode="json"))
+        self._tape.keep(
+            "retrieval", self._tape.key(issue.text, tree.digest, k), entry.model_dump(mode="json")
+        )
         return retrieved
 
-    async def store(self, episode: Episode) -> None:
-        await self._inner.store(episode)
+    async def store(self, episode: Episode) -> str:
+        entry = StoreRecord(episode=await self._inner.store(episode), warnings=self._drain())
+        self._tape.keep("episode", self._tape.key(episode.id), entry.model_dump(mode="json"))
+        return entry.episode
 
 
 class ReplayRetriever:
@@ -158,28 +193,36 @@ class ReplayRetriever:
         self._player, self._warn = player, warn
 
     async def retrieve(self, issue: Issue, tree: Tree, k: int = 5) -> Retrieved:
-        answer = self._player.play("retrieval", _key(issue.text, tree.digest, str(k)))
+        answer = self._player.play("retrieval", self._player.key(issue.text, tree.digest, k))
         entry = RetrievalRecord.model_validate(answer)
         for text in entry.warnings:
             self._warn(text)
         return entry.retrieved
 
-    async def store(self, episode: Episode) -> None:
-        return None
+    async def store(self, episode: Episode) -> str:
+        entry = StoreRecord.model_validate(self._player.play("episode", self._player.key(episode.id)))
+        for text in entry.warnings:
+            self._warn(text)
+        return entry.episode
 
 
-def _key(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def request_key(redactor: Redactor, *parts: Any) -> str:
+    clean = json.dumps(redact(list(parts), redactor), sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(clean.encode()).hexdigest()[:32]
 
 
-def _environment_key(tree: Tree, spec: EnvironmentSpec) -> str:
-    return _key(tree.digest, _ENVIRONMENT_SPEC.dump_json(spec).decode())
+class _Keys(Protocol):
+    def key(self, *parts: Any) -> str: ...
 
 
-def _tests_key(environment: Environment, tree: Tree, request: TestRequest) -> str:
-    return _key(environment.image, tree.digest, _TEST_REQUEST.dump_json(request).decode())
+def _environment_key(keys: _Keys, tree: Tree, spec: EnvironmentSpec) -> str:
+    return keys.key(tree.digest, _ENVIRONMENT_SPEC.dump_python(spec, mode="json"))
 
 
-def _job_key(environment: Environment, tree: Tree, job: Job) -> str:
-    files = [f"{name}:{hashlib.sha256(data).hexdigest()}" for name, data in sorted(job.files.items())]
-    return _key(environment.image, tree.digest, "\0".join(job.argv), *files)
+def _tests_key(keys: _Keys, environment: Environment, tree: Tree, request: TestRequest) -> str:
+    return keys.key(environment.image, tree.digest, _TEST_REQUEST.dump_python(request, mode="json"))
+
+
+def _job_key(keys: _Keys, environment: Environment, tree: Tree, job: Job) -> str:
+    files = {name: hashlib.sha256(data).hexdigest() for name, data in job.files.items()}
+    return keys.key(environment.image, tree.digest, list(job.argv), files)

@@ -125,7 +125,7 @@ class Replay:
         return announced_ending(self.log, self.state, error, self.settings)
 
     def _context(self, workspace: GitWorkspace, scratch: Path) -> RunContext:
-        player = TapePlayer(self.record.directory / "reports")
+        player = TapePlayer(self.record.directory / "reports", build_redactor(self.settings))
         self.ledger = build_ledger(self.settings.model_copy(update={"limits": type(self.settings.limits)()}))
         model = None
         if self.workflow.file.needs_model:

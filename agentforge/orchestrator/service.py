@@ -38,7 +38,7 @@ from agentforge.orchestrator.result import (
     error_of_cut,
     interrupted,
 )
-from agentforge.orchestrator.store import RunStore, RunWriter
+from agentforge.orchestrator.store import RunStore, RunWriter, recorded_in
 from agentforge.orchestrator.wiring import NODES, WRITES
 from agentforge.orchestrator.workflow import Workflow, load_workflow
 from agentforge.repo.intake import IntakeResult, open_repository
@@ -79,7 +79,7 @@ async def run_fix(
         task = _settled_task(task, settings, intake)
         if dry_run:
             return rehearse(task, settings, workflow, intake, listener)
-        writer = store.create(LiveClock().now())
+        writer = store.create(LiveClock().now(), build_redactor(settings))
         run = LiveRun(task, settings, workflow, intake, writer, listener)
         try:
             store.keep_tree(intake.tree)
@@ -182,6 +182,7 @@ class LiveRun:
         report = markdown_report(self.state, ending.outcome, ending.summary)
         self.writer.write_file("report.md", self.redactor.text(report).encode("utf-8", "replace"))
         self.writer.write_json("audit.json", audit_record(self.state))
+        self.writer.clean_logs()
         self.log.emit(finished_event(ending, spend))
         clock = {"now": self.clock.nows, "monotonic": self.clock.monotonics}
         now = datetime.now(UTC)
@@ -277,13 +278,14 @@ def notice_of(error: AgentForgeError) -> Notice:
 def scratch_folder(data_home: Path) -> Iterator[Path]:
     """A private folder of this process, removed on the way out; what dead processes left is removed, too."""
     home = data_home / "scratch"
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for left in home.iterdir():
-        owner = left.name.rpartition("-")[2]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            shutil.rmtree(left, ignore_errors=True)
     folder = home / f"run-{time.monotonic_ns()}-{os.getpid()}"
-    folder.mkdir(mode=0o700)
+    with recorded_in(home):
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in home.iterdir():
+            owner = left.name.rpartition("-")[2]
+            if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(left, ignore_errors=True)
+        folder.mkdir(mode=0o700)
     try:
         yield folder
     finally:

@@ -12,6 +12,7 @@ import secrets
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from pydantic import ValidationError
 from agentforge.core.base import Frozen
 from agentforge.core.errors import RecordError
 from agentforge.core.events import EVENT_ADAPTER, Event
+from agentforge.core.redact import Redactor
 from agentforge.core.tree import FileMode, Tree, TreeFile
+from agentforge.orchestrator.eventlog import redact
 
 RECORD_SCHEMA = 1
 
@@ -98,31 +101,45 @@ class RunRecord:
 
 
 class RunWriter(RunRecord):
-    """The same directory, for the one process that owns the run."""
+    """The same directory, for the one process that owns the run. No secret goes into what is JSON."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, redactor: Redactor | None = None) -> None:
         super().__init__(directory)
-        (directory / "reports").mkdir(parents=True, exist_ok=True)
-        self._events = (directory / "events.jsonl").open("ab")
+        self._redactor = redactor or Redactor()
+        with recorded_in(directory):
+            (directory / "reports").mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._events = (directory / "events.jsonl").open("ab")
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         self.write_json("run.json", manifest)
 
     def write_json(self, name: str, value: Any) -> None:
-        text = json.dumps(value, indent=2, ensure_ascii=True, sort_keys=True, default=str)
-        write_atomically(self.directory / name, text.encode())
+        plain = json.loads(json.dumps(value, ensure_ascii=True, default=str))
+        text = json.dumps(redact(plain, self._redactor), indent=2, ensure_ascii=True, sort_keys=True)
+        self.write_file(name, text.encode())
 
     def append_event(self, line: bytes, *, last: bool) -> None:
         """One event a line; flushed at once, on the disk when it is the last."""
-        self._events.write(line + b"\n")
-        self._events.flush()
-        if last:
-            os.fsync(self._events.fileno())
+        with recorded_in(self.directory):
+            self._events.write(line + b"\n")
+            self._events.flush()
+            if last:
+                os.fsync(self._events.fileno())
 
     def write_file(self, name: str, data: bytes) -> Path:
         path = self.directory / name
-        write_atomically(path, data)
+        with recorded_in(path):
+            write_atomically(path, data)
         return path
+
+    def clean_logs(self) -> None:
+        """Take secrets out of the full logs of the sandbox, which were written as they came."""
+        for path in (self.directory / "reports").glob("*.log"):
+            with recorded_in(path):
+                data = path.read_bytes()
+                clean = self._redactor.bytes(data)
+                if clean != data:
+                    write_atomically(path, clean)
 
     def close(self) -> None:
         self._events.close()
@@ -135,15 +152,12 @@ class RunStore:
         self.runs = data_home / "runs"
         self.trees = data_home / "trees"
 
-    def create(self, now: datetime) -> RunWriter:
+    def create(self, now: datetime, redactor: Redactor | None = None) -> RunWriter:
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         directory = self.runs / run_id
-        try:
+        with recorded_in(directory):
             directory.mkdir(parents=True, mode=0o700)
-        except OSError as error:
-            text = f"cannot write the run directory {directory}: {error.strerror}"
-            raise RecordError(text, hint="set AGENTFORGE_DATA_HOME to a writable folder") from None
-        return RunWriter(directory)
+        return RunWriter(directory, redactor)
 
     def list(self) -> list[RunSummary]:
         """Newest first; unreadable records are shown as damaged."""
@@ -180,9 +194,10 @@ class RunStore:
     def keep_tree(self, tree: Tree) -> None:
         """Keep the base for replays, once per content."""
         path = self.trees / f"{tree.digest}.tar.gz"
-        if not path.exists():
-            self.trees.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(path, pack_tree(tree))
+        with recorded_in(path):
+            if not path.exists():
+                self.trees.mkdir(parents=True, exist_ok=True, mode=0o700)
+                write_atomically(path, pack_tree(tree))
 
     def load_tree(self, digest: str) -> Tree:
         path = self.trees / f"{digest}.tar.gz"
@@ -225,6 +240,18 @@ def whole_lines(path: Path) -> Iterator[bytes]:
     except FileNotFoundError:
         return iter(())
     return (line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line)
+
+
+@contextmanager
+def recorded_in(place: Path) -> Iterator[None]:
+    """What the file system refuses at `place` becomes a `RecordError` that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(
+            f"cannot write {place}: {error.strerror or error}",
+            hint="set AGENTFORGE_DATA_HOME to a writable folder with room",
+        ) from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -182,3 +182,40 @@ async def test_a_defect_closes_the_record_and_is_raised_even_a_timeout_that_is_n
     assert list(record.events())[-1].type == "run_finished"
     with pytest.raises(RecordError, match="defect"):
         await replay_run("last", settings, lambda event: None)
+
+
+@pytest.mark.docker
+async def test_secrets_are_used_in_the_run_and_kept_out_of_its_record_which_replays(
+    tmp_path: Path, configure: Callable[..., Any], fix: Callable[..., Any]
+) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    said = SHOP["tests/test_money.py"].replace("== 120", f"== 121, 'token {secret}'")
+    shop = make_repository(tmp_path / "secret", SHOP | {"tests/test_money.py": said})
+    setup = ("test https://u:hunter2secret@h.invalid/s = https://u:hunter2secret@h.invalid/s",)
+    with ScriptedModel(script(coder=[ONCE])) as server:
+        settings = configure(model__base_url=server.base_url, model__edit_format="diff")
+        run = await fix(shop, settings, issue=f"{ISSUE} {secret}", setup=setup)
+        prompts = str(server.requests)
+    assert run.result.outcome == "verified", run.result.summary
+    assert secret not in prompts
+    for path in run.result.run_dir.rglob("*"):
+        data = path.read_bytes() if path.is_file() else b""
+        assert secret.encode() not in data, path
+        assert b"hunter2secret" not in data, path
+    assert run.of_type("episode_stored")
+    await replayed(run.result.run_id, settings)
+
+
+@pytest.mark.docker
+async def test_an_episode_that_could_not_be_kept_is_not_said_to_be(
+    shop: Path, configure: Callable[..., Any], fix: Callable[..., Any]
+) -> None:
+    with ScriptedModel(script(coder=[ONCE])) as server:
+        settings = configure(model__base_url=server.base_url, model__edit_format="diff")
+        settings.data_home.mkdir()
+        (settings.data_home / "memory").write_bytes(b"a file")
+        run = await fix(shop, settings)
+    assert run.result.outcome == "verified", run.result.summary
+    assert not run.of_type("episode_stored")
+    assert any("memory (episodes) is not used" in event.text for event in run.of_type("notice"))
+    await replayed(run.result.run_id, settings)

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from agentforge.core.errors import RecordError
 from agentforge.core.events import EVENT_ADAPTER, Notice
+from agentforge.core.redact import Redactor
 from agentforge.core.tree import Tree, TreeFile
+from agentforge.orchestrator.record import Tape, TapePlayer
+from agentforge.orchestrator.service import scratch_folder
 from agentforge.orchestrator.store import RunStore, RunWriter, pack_tree, unpack_tree, write_atomically
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -118,3 +121,52 @@ def test_a_damaged_tree_is_noticed(tmp_path: Path) -> None:
 def test_manifest_is_valid_json_whatever_the_text(writer: RunWriter) -> None:
     writer.write_manifest({"schema": 1, "text": "\u2028 \udcff é"})
     assert json.loads((writer.directory / "run.json").read_text())["text"] == "\u2028 \udcff é"
+
+
+SECRET = "ghp_" + "a1B2" * 9
+
+
+def test_no_secret_reaches_the_record(tmp_path: Path) -> None:
+    redactor = Redactor(["configured-value"])
+    writer = RunStore(tmp_path).create(NOW, redactor)
+    writer.write_json("audit.json", {"setup": [f"pip --token {SECRET}"], SECRET: Path("configured-value")})
+    Tape(writer.directory / "reports", redactor).keep("tests", "k", {"output": [f"x {SECRET} y"]})
+    log = writer.directory / "reports" / "tests-1.log"
+    log.write_bytes(b"\xff " + SECRET.encode() + b" configured-value")
+    writer.clean_logs()
+    writer.close()
+    for path in writer.directory.rglob("*"):
+        data = path.read_bytes() if path.is_file() else b""
+        assert SECRET.encode() not in data, path
+        assert b"configured-value" not in data, path
+    assert log.read_bytes() == b"\xff [redacted] [redacted]"
+    assert (writer.directory / "reports").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_request_is_found_again_though_its_secrets_were_taken_out(tmp_path: Path) -> None:
+    live, later = Redactor(["configured-value"]), Redactor()
+    tape = Tape(tmp_path, live)
+    tape.keep("environment", tape.key(["pip install https://u:configured-value@h/x"]), "answer")
+    player = TapePlayer(tmp_path, later)
+    assert player.play("environment", player.key(["pip install https://u:[redacted]@h/x"])) == "answer"
+
+
+@pytest.mark.parametrize("part", ["", "runs", "trees"])
+def test_a_data_home_that_cannot_be_written_says_so(tmp_path: Path, part: str) -> None:
+    home = tmp_path / "home"
+    (home / part).parent.mkdir(parents=True, exist_ok=True)
+    (home / part).write_bytes(b"a file")
+    if part != "runs":
+        with pytest.raises(RecordError, match="cannot write") as caught:
+            RunStore(home).keep_tree(Tree({"a": TreeFile(b"x")}))
+        assert "AGENTFORGE_DATA_HOME" in caught.value.hint
+    if part != "trees":
+        with pytest.raises(RecordError, match="cannot write") as caught:
+            RunStore(home).create(NOW)
+        assert "AGENTFORGE_DATA_HOME" in caught.value.hint
+    if not part:
+        with pytest.raises(RecordError, match="scratch"), scratch_folder(home):
+            pass
+    with pytest.raises(RecordError) as caught:
+        Tape(tmp_path / "absent", Redactor()).keep("tests", "k", 1)
+    assert "AGENTFORGE_DATA_HOME" in caught.value.hint

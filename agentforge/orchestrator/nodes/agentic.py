@@ -211,9 +211,10 @@ async def store_episode(state: RunState, context: RunContext) -> Delta:
         created=context.clock.now().isoformat(),
     )
     episode = episode.model_copy(update={"id": episode_id(episode)})
-    await context.retriever.store(episode)
-    context.emit(EpisodeStored(episode=episode.id))
-    return {"episode": episode.id}
+    kept = await context.retriever.store(episode)
+    if kept:
+        context.emit(EpisodeStored(episode=kept))
+    return {"episode": kept}
 
 
 def _start_rung(context: RunContext, agent: str) -> EditFormat:
