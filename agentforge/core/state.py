@@ -74,6 +74,8 @@ class RunState(Frozen):
     repair: Edit | None = None
     found: tuple[Edit, ...] = ()
     """Plausible edits of the search engine, best first."""
+    search_reasons: tuple[str, ...] = ()
+    """Why the search ended or found nothing, the last one the deciding one."""
     candidate: Candidate | None = None
     trials: tuple[Trial, ...] = ()
     """What the gate judges: every pair of executions of the candidate."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -11,8 +12,10 @@ from agentforge.core.chat import Spend
 from agentforge.core.errors import AgentForgeError, EnvironmentFault, ExitCode, LimitReached
 from agentforge.core.gate import GateDecision, Verdict
 from agentforge.core.patch import Patch
-from agentforge.core.report import TestReport
+from agentforge.core.paths import file_of_test
+from agentforge.core.report import Cause, TestReport
 from agentforge.core.state import CriticVerdict, RunState
+from agentforge.orchestrator.gate import matching
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Cut(Frozen):
     hint: str = ""
 
 
+_MISSING = re.compile(r"No module named '(?P<module>[A-Za-z0-9_]+)")
 _OUTCOMES = {
     ExitCode.USAGE: "usage",
     ExitCode.ENVIRONMENT: "environment",
@@ -115,9 +119,8 @@ def ending_of_state(state: RunState, critic_mode: str) -> Ending:
         )
     decision = state.best.decision
     if decision.verdict is Verdict.REFUSED:
-        return Ending(
-            "no_patch", ExitCode.NO_VERIFIED_PATCH, _refusal(state), "the report shows the best attempt"
-        )
+        hint = _setup_hint(state) or "the report shows the best attempt"
+        return Ending("no_patch", ExitCode.NO_VERIFIED_PATCH, _refusal(state), hint)
     refused = held_back(state.critic, critic_mode)
     if refused and state.critic is not None and state.critic.verdict == "fail":
         why = "; ".join(state.critic.reasons) or "no reason given"
@@ -144,12 +147,46 @@ def _tests(count: int) -> str:
 
 
 def _nothing_found(state: RunState) -> str:
+    """Why nothing was judged: what the tests lack, what the search said, or how the base ended."""
+    missing = missing_module(state)
+    if missing:
+        return f"the tests cannot be imported: no module named {missing!r}"
+    if state.targets and state.search_reasons:
+        return f"the search found no edit: {state.search_reasons[-1]}"
+    base = state.baseline
+    if base is not None and base.cause is not Cause.OK:
+        detail = f": {base.cause_detail}" if base.cause_detail else ""
+        return f"no patch was made, and the tests on the base ended with {base.cause.value}{detail}"
     if not state.targets:
         return "no test shows the bug, and no patch was made"
     return "no candidate could be made that applies"
 
 
+def missing_module(state: RunState) -> str:
+    """The top-level module that target tests (the suite, where there are none) fail to import, or ""."""
+    report = state.baseline
+    if report is None:
+        return ""
+    concerned = frozenset(report.failures)
+    if state.targets:
+        found = (matching(target, report.outcomes) | {file_of_test(target)} for target in state.targets)
+        concerned = frozenset().union(*found)
+    failures = [report.failures[test] for test in sorted(concerned) if test in report.failures]
+    texts = [failure.message for failure in failures if failure.exception == "ModuleNotFoundError"]
+    if report.cause is Cause.COLLECTION_ERROR and not report.passed:
+        texts.append(report.output)
+    names = (_MISSING.search(text) for text in texts)
+    return next((name["module"] for name in names if name), "")
+
+
+def _setup_hint(state: RunState) -> str:
+    missing = missing_module(state)
+    return f"install what the tests import: --setup 'pip install {missing}'" if missing else ""
+
+
 def _nothing_found_hint(state: RunState) -> str:
+    if missing := _setup_hint(state):
+        return missing
     if not state.targets:
         return "add an example with its expected result to the issue, or name a failing test with --test-id"
     return "configure a model (--model, --base-url), or raise the limits"

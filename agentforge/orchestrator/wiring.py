@@ -52,7 +52,7 @@ NODES: Mapping[str, Node[RunContext]] = {
             "search",
             searching.search_edits,
             "task environment existing targets baseline generated",
-            "found",
+            "found search_reasons",
         ),
         _node("pick", evidence.pick_edit, "found round " + _PROTECTED, "candidate"),
     )

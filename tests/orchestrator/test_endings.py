@@ -13,7 +13,7 @@ from agentforge.core.errors import ConfigError, ExitCode, RecordError, SandboxLo
 from agentforge.core.events import Event
 from agentforge.core.gate import GateDecision, GateReason, Rank, ReasonKind, Verdict
 from agentforge.core.patch import Candidate, Patch
-from agentforge.core.report import TestReport
+from agentforge.core.report import Cause, Outcome, TestFailure, TestReport
 from agentforge.core.state import CriticVerdict, Judged, RunState
 from agentforge.core.task import Issue, RepairTask, RepositoryRef
 from agentforge.orchestrator import service
@@ -78,6 +78,39 @@ def test_an_interruption_keeps_what_was_verified_and_says_so() -> None:
     assert "1 target test now passes" in kept.summary
     assert not interrupted(state(critic="fail"), "gate").with_patch
     assert not interrupted(state(Verdict.UNVERIFIED), "off").with_patch
+
+
+def nothing_made(**changes: Any) -> RunState:
+    task = RepairTask(
+        repository=RepositoryRef(source="/r"),
+        issue=Issue(text="x"),
+        target_tests=("tests/test_a.py::test_a",),
+    )
+    return RunState(task=task, base_commit="b", **changes)
+
+
+def test_a_search_without_a_result_ends_with_its_own_reason() -> None:
+    ending = ending_of_state(nothing_made(search_reasons=("slow", "every candidate was tried")), "off")
+    assert ending.summary == "the search found no edit: every candidate was tried"
+
+
+def test_a_base_that_did_not_run_is_the_reason() -> None:
+    report = TestReport(cause=Cause.OOM, cause_detail="out of memory (512 MB)")
+    ending = ending_of_state(nothing_made(baseline=report), "off")
+    assert "oom: out of memory (512 MB)" in ending.summary
+
+
+@pytest.mark.parametrize("test", ["tests/test_a.py", "tests/test_a.py::test_a"])
+def test_a_module_that_the_target_cannot_import_is_named_with_the_way_to_install_it(test: str) -> None:
+    failure = TestFailure(exception="ModuleNotFoundError", message="No module named 'yaml.nodes'")
+    other = TestFailure(exception="ModuleNotFoundError", message="No module named 'torch'")
+    report = TestReport(
+        outcomes={"a_other.py": Outcome.ERROR, test: Outcome.ERROR},
+        failures={"a_other.py": other, test: failure},
+    )
+    ending = ending_of_state(nothing_made(baseline=report), "off")
+    assert "no module named 'yaml'" in ending.summary
+    assert "--setup 'pip install yaml'" in ending.hint
 
 
 # --- whole runs -------------------------------------------------------------------------------------------
@@ -219,3 +252,17 @@ async def test_an_episode_that_could_not_be_kept_is_not_said_to_be(
     assert not run.of_type("episode_stored")
     assert any("memory (episodes) is not used" in event.text for event in run.of_type("notice"))
     await replayed(run.result.run_id, settings)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("target", [(), ("tests/test_money.py::test_tax",)])
+async def test_a_suite_that_lacks_a_module_says_how_to_install_it(
+    tmp_path: Path, configure: Callable[..., Any], fix: Callable[..., Any], target: tuple[str, ...]
+) -> None:
+    lacking = "import not_there_pkg.sub\n" + SHOP["tests/test_money.py"]
+    shop = make_repository(tmp_path / "lacking", SHOP | {"tests/test_money.py": lacking})
+    run = await fix(shop, configure(memory__enabled=False), issue="something is odd", target_tests=target)
+    assert run.result.exit_code == ExitCode.NO_VERIFIED_PATCH
+    assert "not_there_pkg" in run.result.summary
+    assert "--setup 'pip install not_there_pkg'" in run.result.hint
+    await replayed(run.result.run_id, configure())

@@ -43,7 +43,8 @@ async def search_edits(state: RunState, context: RunContext) -> Delta:
         context.notice(f"search: {reason}")
     context.notice(f"search: {outcome.tried} candidates tried, {len(outcome.plausible)} plausible")
     return {
-        "found": tuple(_edit(number, edit) for number, edit in enumerate(outcome.plausible[:MAX_PLAUSIBLE]))
+        "found": tuple(_edit(number, edit) for number, edit in enumerate(outcome.plausible[:MAX_PLAUSIBLE])),
+        "search_reasons": tuple(outcome.reasons),
     }
 
 
