@@ -12,7 +12,7 @@ import typer
 
 from agentforge.cli.output import ConfigOption, JsonOption, print_json, resolve_settings
 from agentforge.cli.sanitize import one_line
-from agentforge.core.errors import ExitCode, ImageError
+from agentforge.core.errors import ExitCode, ImageError, UsageError
 
 if TYPE_CHECKING:
     from agentforge.config.settings import SandboxSettings
@@ -78,7 +78,16 @@ def env(
     setup: Annotated[
         list[str] | None, typer.Option("--setup", metavar="CMD", help="Run while building.")
     ] = None,
+    apt: Annotated[
+        list[str] | None, typer.Option("--apt", metavar="PACKAGE", help="A Debian package; may be repeated.")
+    ] = None,
     image: Annotated[str | None, typer.Option("--image", help="An image of your own.")] = None,
+    dockerfile: Annotated[
+        Path | None, typer.Option("--dockerfile", metavar="FILE", help="Builds an image of your own.")
+    ] = None,
+    junit: Annotated[
+        str, typer.Option("--junit", metavar="PATH", help="Where the test command leaves a JUnit report.")
+    ] = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -88,7 +97,15 @@ def env(
 
     settings = _settings(config)
     tree, subdirectory = _open(repo, base)
-    spec = EnvironmentSpec(image, tuple(setup or ()), test, subdirectory)
+    spec = EnvironmentSpec(
+        image,
+        tuple(setup or ()),
+        test,
+        subdirectory,
+        apt=tuple(apt or ()),
+        dockerfile=_read(dockerfile, image) if dockerfile is not None else None,
+        junit=junit,
+    )
     made = asyncio.run(DockerSandbox(settings, "env", progress=_progress).prepare(tree, spec))
     if as_json:
         print_json(made.model_dump())
@@ -105,6 +122,10 @@ def prune(
         float,
         typer.Option("--older-than", metavar="DAYS", min=0, help="Age of environment images to remove."),
     ] = 30.0,
+    keep: Annotated[
+        float | None,
+        typer.Option("--keep", metavar="GB", min=0, help="Remove the oldest images until this much is left."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -112,19 +133,28 @@ def prune(
     from agentforge.sandbox.engine import connect
     from agentforge.sandbox.prune import prune as remove_unneeded
 
-    done = remove_unneeded(connect(), older_than_days=older_than, dry_run=dry_run)
+    done = remove_unneeded(connect(), older_than_days=older_than, keep_gb=keep, dry_run=dry_run)
     if as_json:
         print_json(done.model_dump())
         return
     verb = "would remove" if dry_run else "removed"
     print(
         f"{verb} {len(done.containers)} containers, {len(done.volumes)} volumes, {len(done.images)} images "
-        f"({done.image_bytes / 1e6:.0f} MB with shared layers)"
+        f"({done.image_bytes / 1e6:.0f} MB of their own)"
     )
 
 
 def _settings(config: Path | None) -> SandboxSettings:
     return resolve_settings(config).settings.sandbox
+
+
+def _read(dockerfile: Path, image: str | None) -> str:
+    if image is not None:
+        raise UsageError("--image and --dockerfile exclude each other", hint="give one of them")
+    try:
+        return dockerfile.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the Dockerfile {dockerfile} cannot be read: {error}") from error
 
 
 def _open(repo: str, base: str | None) -> tuple[Tree, str]:

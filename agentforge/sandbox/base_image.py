@@ -18,6 +18,7 @@ from agentforge.core.errors import ImageError
 from agentforge.sandbox import debian, labels
 from agentforge.sandbox.builder import ENV_DIR, build_container
 from agentforge.sandbox.engine import connect, engine_errors
+from agentforge.sandbox.python_needs import DEFAULT
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -39,68 +40,94 @@ print(json.dumps(found))
 """
 
 
-def recipe_hash() -> str:
+def recipe_hash(python: str = DEFAULT) -> str:
     """Changes with everything the image is made from, and with nothing else."""
-    parts = [_dockerfile(), *PYTHON_PACKAGES, _PROVISION, debian.SUITE, *debian.PACKAGES]
+    parts = [
+        *([] if python == DEFAULT else [python]),
+        _dockerfile(),
+        *PYTHON_PACKAGES,
+        _PROVISION,
+        debian.SUITE,
+        *debian.PACKAGES,
+    ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def ensure_base_image(settings: SandboxSettings, progress: Callable[[str], None] = lambda _: None) -> str:
+def ensure_base_image(
+    settings: SandboxSettings, progress: Callable[[str], None] = lambda _: None, python: str = DEFAULT
+) -> str:
     """The id of the base image, built when it is missing or its recipe has changed. Blocks.
 
-    An image of that name which we did not make is the user's own and taken as it is. Raises
-    `ImageError`, `EngineUnavailable`.
+    An image of that name which we did not make is the user's own and taken as it is. One with another
+    `python` than the default lies beside it, and needs a registry. Raises `ImageError`,
+    `EngineUnavailable`.
     """
     from filelock import FileLock
 
     client = connect()
-    found = find_base_image(client, settings)
+    found = find_base_image(client, settings, python)
     if found is not None:
         return found
     lock = Path(platformdirs.user_cache_dir("agentforge")) / "base-image.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(lock):
-        return find_base_image(client, settings) or _build(client, settings, progress)
+        found = find_base_image(client, settings, python)
+        return found or _build(client, settings, progress, python)
 
 
-def find_base_image(client: DockerClient, settings: SandboxSettings) -> str | None:
+def _name(settings: SandboxSettings, python: str) -> str:
+    return settings.base_image if python == DEFAULT else f"{settings.base_image}-py{python}"
+
+
+def find_base_image(client: DockerClient, settings: SandboxSettings, python: str = DEFAULT) -> str | None:
     """The id of a usable base image, or None where one must be built."""
-    image = get_image(client, settings.base_image)
+    image = get_image(client, _name(settings, python))
     if image is None:
         return None
     recipe = image.labels.get(labels.RECIPE)
-    return str(image.id) if recipe in (None, recipe_hash()) else None
+    return str(image.id) if recipe in (None, recipe_hash(python)) else None
 
 
-def _build(client: DockerClient, settings: SandboxSettings, progress: Callable[[str], None]) -> str:
-    root_tag = f"agentforge-root:{recipe_hash()}"
-    source = "python:3.11-slim"
+def _build(
+    client: DockerClient, settings: SandboxSettings, progress: Callable[[str], None], python: str
+) -> str:
+    root_tag = f"agentforge-root:{recipe_hash(python)}"
+    source = f"python:{python}-slim"
+    name = _name(settings, python)
     try:
         if get_image(client, root_tag) is None:
-            progress(f"building the sandbox base image {settings.base_image} from {source}")
-            _build_dockerfile(client, root_tag)
+            progress(f"building the sandbox base image {name} from {source}")
+            _build_dockerfile(client, root_tag, source)
     except ImageError as error:
+        if python != DEFAULT:
+            raise
         progress(f"cannot build from {source}: {error.what}")
         progress("building from Debian packages instead")
         source = f"debian:{debian.SUITE} (debootstrap)"
         debian.import_debian(client, root_tag, progress)
     progress("installing " + ", ".join(PYTHON_PACKAGES))
-    image_id = _provision(client, root_tag, settings, source)
+    image_id = _provision(client, root_tag, settings, source, python)
     # Layers of the root image live on in the base image; only the name goes.
     with engine_errors("removing the intermediate image name"):
         client.api.remove_image(root_tag, noprune=True)
-    progress(f"{settings.base_image} is ready ({source})")
+    progress(f"{name} is ready ({source})")
     return image_id
 
 
-def _build_dockerfile(client: DockerClient, tag: str) -> None:
+def _build_dockerfile(client: DockerClient, tag: str, source: str) -> None:
     from docker.errors import APIError, BuildError
 
     try:
         with engine_errors("building the base image"):
             try:
                 events = client.api.build(
-                    fileobj=_context(), custom_context=True, tag=tag, rm=True, forcerm=True, decode=True
+                    fileobj=_context(),
+                    custom_context=True,
+                    tag=tag,
+                    rm=True,
+                    forcerm=True,
+                    decode=True,
+                    buildargs={"BASE": source},
                 )
                 _raise_on_error(events)
             except (APIError, BuildError) as error:
@@ -115,7 +142,9 @@ def _raise_on_error(events: Iterable[Any]) -> None:
             raise ImageError(" ".join(str(event["error"]).split())[:300])
 
 
-def _provision(client: DockerClient, root_tag: str, settings: SandboxSettings, source: str) -> str:
+def _provision(
+    client: DockerClient, root_tag: str, settings: SandboxSettings, source: str, python: str
+) -> str:
     with build_container(client, root_tag, settings, trusted_root=True) as builder:
         builder.run(["sh", "-c", _PROVISION], user="0:0", doing="preparing the base image")
         builder.run(["python3", "-m", "venv", ENV_DIR], doing="creating the base environment")
@@ -128,11 +157,11 @@ def _provision(client: DockerClient, root_tag: str, settings: SandboxSettings, s
         versions = builder.run([f"{ENV_DIR}/bin/python", "-c", _VERSION_PROBE], doing="reading versions")
         image_labels = {
             labels.ROLE: labels.ROLE_BASE,
-            labels.RECIPE: recipe_hash(),
+            labels.RECIPE: recipe_hash(python),
             SOURCE: source,
             VERSIONS: json.dumps(json.loads(versions.splitlines()[-1]), sort_keys=True),
         }
-        return builder.commit(settings.base_image, image_labels)
+        return builder.commit(_name(settings, python), image_labels)
 
 
 def _context() -> io.BytesIO:

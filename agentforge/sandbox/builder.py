@@ -7,6 +7,7 @@ of one exec, and neither is part of a commit.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,10 @@ IMAGE_PATH = f"{ENV_DIR}/bin:/usr/local/bin:/usr/bin:/bin"
 BUILD_HOME = f"{JOB}/home"
 BUILD_TMP = f"{JOB}/tmp"  # noqa: S108  in a volume of the build container
 _BUILD_PIDS = 512
+# What pip, apt and the engine say at the end of every failure, and nobody learns from.
+_CHATTER = re.compile(
+    r"\s*(note: This (error|is)|\[notice\]|hint: See (above|below)|\[end of output\]|╰─>|Removing inter|--->)"
+)
 _BUILD_CPUS = 2.0
 
 
@@ -133,9 +138,12 @@ def _failure(doing: str, exit_code: int | None, timeout_s: float, output: str) -
         why = f"not finished after {timeout_s:.0f} s"
     elif exit_code == 137:
         why = "killed, most likely out of memory"
-    useful = [line for line in output.splitlines() if line.strip()][-15:]
-    if any(
-        "Temporary failure in name resolution" in line or "from versions: none" in line for line in useful
-    ):
+    if "Temporary failure in name resolution" in output or "from versions: none" in output:
         why += "; the package index cannot be reached from a container"
-    return f"{doing} failed: {why}\n" + "\n".join("    " + line[:300] for line in useful)
+    return last_lines(f"{doing} failed: {why}", output)
+
+
+def last_lines(what: str, output: str, count: int = 15) -> str:
+    """`what`, and below it the last lines of an output that say something."""
+    useful = [line for line in output.splitlines() if line.strip() and not _CHATTER.match(line)][-count:]
+    return what + "".join("\n    " + line[:300] for line in useful)

@@ -8,14 +8,19 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentforge.core.tree import Tree
+from agentforge.sandbox.lockfiles import LOCK_FILES, lock_constraints
+from agentforge.sandbox.python_needs import PythonNeed, python_need
 
 TEST_NAMES = ("test", "tests", "testing", "dev", "develop")
 _EXTENSION_SOURCES = (".pyx", ".pxd", ".c", ".cc", ".cpp", ".h", ".rs")
-_METADATA = ("pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "PKG-INFO", "tox.ini", "noxfile.py")
+_METADATA = (
+    *("pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "PKG-INFO", "tox.ini", "noxfile.py"),
+    *("Pipfile", ".python-version", *LOCK_FILES),
+)
 _REQUIREMENT = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*([<>=!~;@].*)?$")
 
 
@@ -41,6 +46,10 @@ class DependencyPlan:
     steps: tuple[Step, ...]
     files: tuple[str, ...]
     version: str
+    need: PythonNeed = field(default_factory=PythonNeed)
+    constraints: tuple[str, ...] = ()
+    """`name==version` of the lock file called `lock`."""
+    lock: str = ""
 
     @property
     def empty(self) -> bool:
@@ -48,7 +57,7 @@ class DependencyPlan:
 
 
 def plan_dependencies(tree: Tree, subdirectory: str = "") -> DependencyPlan:
-    """Read pyproject, setup.cfg, setup.py, requirements files, tox and nox hints of the (sub)project."""
+    """Read pyproject, setup.cfg, setup.py, Pipfile, requirements and lock files, tox and nox hints."""
     files = _Files(tree, subdirectory)
     pyproject, setup_cfg, setup_py = (
         files.toml("pyproject.toml"),
@@ -57,10 +66,12 @@ def plan_dependencies(tree: Tree, subdirectory: str = "") -> DependencyPlan:
     )
     project = _is_project(pyproject, setup_cfg, setup_py)
     extra = _test_extra(_extras(pyproject, setup_cfg, setup_py))
-    steps = [*_group_steps(pyproject), *_requirement_steps(files, project)]
+    pipfile = files.toml("Pipfile")
+    steps = [*_group_steps(pyproject), *_pipfile_steps(pipfile), *_requirement_steps(files, project)]
     if not extra and not steps:
         steps = _hint_steps(files)
-    table = pyproject.get("project", {})
+    table = _mapping(pyproject, "project")
+    lock = next((name for name in LOCK_FILES if files.text(name)), "")
     dependencies = _strings(table.get("dependencies")) + _strings(
         _mapping(table, "optional-dependencies").get(extra)
     )
@@ -71,6 +82,9 @@ def plan_dependencies(tree: Tree, subdirectory: str = "") -> DependencyPlan:
         steps=tuple(steps),
         files=tuple(sorted(_deciding_files(files))),
         version=_version(files),
+        need=python_need(pyproject, setup_cfg, setup_py, pipfile, files.text(".python-version")),
+        constraints=lock_constraints(lock, files.text(lock)) if lock else (),
+        lock=lock,
     )
 
 
@@ -121,9 +135,24 @@ def _extras(pyproject: Mapping[str, Any], setup_cfg: configparser.RawConfigParse
     if setup_cfg.has_section("options.extras_require"):
         found |= set(setup_cfg.options("options.extras_require"))
     if "extras_require" in setup_py:
-        # Never executed here: a name that turns out not to be an extra costs one warning of pip.
-        found |= set(re.findall(r"""["'](\w+)["']\s*:""", setup_py))
+        found |= _extras_of_script(setup_py)
     return found
+
+
+def _extras_of_script(source: str) -> set[str]:
+    """Keys of what is passed as `extras_require`, never executed; of every dict where that is no literal."""
+    try:
+        module = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return set()
+    for node in ast.walk(module):
+        if not isinstance(node, ast.keyword) or node.arg != "extras_require":
+            continue
+        if isinstance(node.value, ast.Dict):
+            keys = [key.value for key in node.value.keys if isinstance(key, ast.Constant)]
+            return {key for key in keys if isinstance(key, str)}
+    # A name that turns out not to be an extra costs one warning of pip.
+    return set(re.findall(r"""["'](\w+)["']\s*[:\]]""", source))
 
 
 def _test_extra(extras: Iterable[str]) -> str:
@@ -140,18 +169,54 @@ def _group_steps(pyproject: Mapping[str, Any]) -> list[Step]:
     poetry_groups = {key: _mapping(value, "dependencies") for key, value in _mapping(poetry, "group").items()}
     poetry_groups.setdefault("dev", _mapping(poetry, "dev-dependencies"))
     name = _test_extra(key for key, value in poetry_groups.items() if value)
-    wanted = tuple(_poetry_requirement(key, value) for key, value in poetry_groups.get(name, {}).items())
-    return [Step(wanted, f"poetry group {name}", optional=True)] if wanted else []
+    wanted = tuple(_requirement_of(key, value) for key, value in poetry_groups.get(name, {}).items())
+    if wanted:
+        return [Step(wanted, f"poetry group {name}", optional=True)]
+    return _tool_steps(_mapping(pyproject, "tool"))
 
 
-def _poetry_requirement(name: str, constraint: object) -> str:
-    """A caret or tilde becomes a lower bound: the resolver finds the rest."""
+def _tool_steps(tool: Mapping[str, Any]) -> list[Step]:
+    """Development dependencies as uv, pdm and hatch kept them before dependency groups existed."""
+    pdm = _mapping(_mapping(tool, "pdm"), "dev-dependencies")
+    hatch = _mapping(_mapping(tool, "hatch"), "envs")
+    found = {
+        "uv": _strings(_mapping(tool, "uv").get("dev-dependencies")),
+        "pdm": _strings(pdm.get(_test_extra(pdm))),
+        "hatch": _strings(_mapping(hatch, _test_extra(hatch) or "default").get("dependencies"))
+        + _strings(_mapping(hatch, _test_extra(hatch) or "default").get("extra-dependencies")),
+    }
+    return [
+        Step(plain, f"development dependencies of {name}", optional=True)
+        for name, wanted in found.items()
+        if (plain := tuple(line for line in wanted if _REQUIREMENT.match(line)))
+    ]
+
+
+def _pipfile_steps(pipfile: Mapping[str, Any]) -> list[Step]:
+    steps = []
+    for section in ("packages", "dev-packages"):
+        table = _mapping(pipfile, section)
+        wanted = tuple(_requirement_of(key, value) for key, value in table.items() if _from_index(value))
+        if wanted:
+            steps.append(Step(wanted, f"Pipfile {section}", optional=section == "dev-packages"))
+    return steps
+
+
+def _from_index(constraint: object) -> bool:
+    """Not a folder, an address or the project itself."""
+    return not isinstance(constraint, dict) or not {"path", "git", "file", "url"} & set(constraint)
+
+
+def _requirement_of(name: str, constraint: object) -> str:
+    """A table's entry of Poetry or a Pipfile. A caret or tilde becomes a lower bound, for the resolver."""
     version = constraint.get("version", "*") if isinstance(constraint, dict) else constraint
+    if isinstance(constraint, dict) and _strings(constraint.get("extras")):
+        name = f"{name}[{','.join(_strings(constraint['extras']))}]"
     if not isinstance(version, str) or version in ("*", ""):
         return name
     if version[0] in "^~":
         return f"{name}>={version.lstrip('^~=')}"
-    return f"{name}{version}" if version[0] in "<>=!" else f"{name}=={version}"
+    return f"{name}{version}" if version[0] in "<>=!~" else f"{name}=={version}"
 
 
 def _requirement_steps(files: _Files, project: bool) -> list[Step]:

@@ -15,6 +15,8 @@ ROLE = "agentforge.role"
 RECIPE = "agentforge.recipe"
 CREATED = "agentforge.created"
 
+ENV_REPOSITORY = "agentforge-env"
+
 ROLE_BASE = "base-image"
 ROLE_ENV = "env-image"
 ROLE_RUN = "run"

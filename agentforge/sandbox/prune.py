@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Pruned(Frozen):
-    """Ids of containers, names of volumes and tags of images; `image_bytes` is the images' own size,
-    of which layers shared with others stay."""
+    """Ids of containers, names of volumes and tags of images; `image_bytes` is what the images hold beyond
+    the image they were built over."""
 
     containers: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
@@ -26,13 +26,20 @@ class Pruned(Frozen):
     dry_run: bool = False
 
 
-def prune(client: DockerClient, *, older_than_days: float = 30.0, dry_run: bool = False) -> Pruned:
+def prune(
+    client: DockerClient,
+    *,
+    older_than_days: float = 30.0,
+    keep_gb: float | None = None,
+    dry_run: bool = False,
+) -> Pruned:
     """Remove orphaned containers and volumes of ours, and environment images older than given.
 
-    Nothing of a live run, of another host, or without our label is touched. An image in use stays.
+    With `keep_gb` the oldest of the rest go too, until those left hold no more than that. Nothing of a
+    live run, of another host, or without our label is touched. An image in use stays.
     """
     containers, volumes = orphaned_containers(client), orphaned_volumes(client)
-    images = _old_images(client, datetime.now(UTC) - timedelta(days=older_than_days))
+    images = _unneeded(client, datetime.now(UTC) - timedelta(days=older_than_days), keep_gb)
     removed = []
     if not dry_run:
         with engine_errors("removing what dead runs left"):
@@ -51,14 +58,30 @@ def prune(client: DockerClient, *, older_than_days: float = 30.0, dry_run: bool 
     )
 
 
-def _old_images(client: DockerClient, before: datetime) -> list[tuple[str, int]]:
+def _unneeded(client: DockerClient, before: datetime, keep_gb: float | None) -> list[tuple[str, int]]:
+    """Tags and own sizes of environment images, oldest first: by age, then by what they hold together."""
     with engine_errors("listing environment images"):
         found = client.api.images(filters={"label": f"{labels.ROLE}={labels.ROLE_ENV}"})
-    return [
-        ((image["RepoTags"] or [image["Id"]])[0], int(image["Size"]))
-        for image in found
-        if datetime.fromtimestamp(image["Created"], UTC) < before
-    ]
+        aged = sorted(
+            (int(image["Created"]), _tag(image), _own_bytes(client, image["Id"])) for image in found
+        )
+    limit = float("inf") if keep_gb is None else keep_gb * 1e9
+    held = sum(size for _, _, size in aged)
+    unneeded = []
+    for created, tag, size in aged:
+        if datetime.fromtimestamp(created, UTC) < before or held > limit:
+            unneeded.append((tag, size))
+            held -= size
+    return unneeded
+
+
+def _tag(image: dict[str, Any]) -> str:
+    return str((image["RepoTags"] or [image["Id"]])[0])
+
+
+def _own_bytes(client: Any, image: str) -> int:
+    """The newest layer: what was installed over the base image, which others share."""
+    return int(client.api.history(image)[0]["Size"])
 
 
 def _removed(remove: Any, name: str) -> bool:

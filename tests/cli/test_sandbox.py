@@ -103,3 +103,20 @@ def test_prune_shows_first_and_removes_only_dead_runs(cli: Cli) -> None:
             one.remove(force=True, v=True)
         engine.close()
     assert left == []
+
+
+@pytest.mark.docker
+def test_wishes_that_cannot_be_met_are_one_clear_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / "a.py").write_text("", encoding="utf-8")
+    git = ["git", "-C", str(tmp_path / "repo"), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "base"]):
+        subprocess.run([*git, *arguments], check=True)
+    env = ("sandbox", "env", "--repo", str(tmp_path / "repo"))
+    missing = str(tmp_path / "Dockerfile")
+    cli(*env, "--dockerfile", missing).assert_one_clear_line(ExitCode.USAGE, "cannot be read")
+    cli(*env, "--dockerfile", missing, "--image", "x").assert_one_clear_line(ExitCode.USAGE, "exclude each")
+    cli(*env, "--apt", "--yes").assert_one_clear_line(ExitCode.USAGE, "not the name of a Debian package")
+    cli(*env, "--image", "agentforge-none:0").assert_one_clear_line(
+        ExitCode.ENVIRONMENT, "not on this machine"
+    )

@@ -7,6 +7,8 @@ import pytest
 from agentforge.core.errors import UsageError
 from agentforge.core.ports import Environment, TestRequest
 from agentforge.sandbox.dependencies import plan_dependencies
+from agentforge.sandbox.lockfiles import lock_constraints
+from agentforge.sandbox.python_needs import KNOWN, PythonNeed
 from agentforge.sandbox.test_command import PYTEST, detect_test_command, plan_pytest
 from tests.sandbox.conftest import make_tree
 
@@ -61,6 +63,108 @@ def test_poetry_groups() -> None:
     text = '[tool.poetry]\nname="a"\n[tool.poetry.group.test.dependencies]\n'
     text += 'freezegun="^1.2"\nx={version="~2"}\ny="*"\n'
     assert steps({"pyproject.toml": text}) == [(("freezegun>=1.2", "x>=2", "y"), True)]
+
+
+def test_pipfile_and_tools_of_their_own() -> None:
+    text = '[packages]\nsix="*"\nhere={path="."}\n[dev-packages]\nx={version="==1.2",extras=["a","b"]}\n'
+    assert steps({"Pipfile": text}) == [(("six",), False), (("x[a,b]==1.2",), True)]
+    uv = '[project]\nname="a"\n[tool.uv]\ndev-dependencies=["x>=1"]\n'
+    assert steps({"pyproject.toml": uv}) == [(("x>=1",), True)]
+    pdm = '[project]\nname="a"\n[tool.pdm.dev-dependencies]\ntest=["y"]\n'
+    assert steps({"pyproject.toml": pdm}) == [(("y",), True)]
+    hatch = '[project]\nname="a"\n[tool.hatch.envs.default]\ndependencies=["z", "{root:uri}/x"]\n'
+    assert steps({"pyproject.toml": hatch}) == [(("z",), True)]
+
+
+def test_extras_of_a_script_are_those_it_passes() -> None:
+    script = "A = {'dev': 1}\nsetup(extras_require={'docs': ['x'], 'testing': ['y']})\n"
+    assert plan_dependencies(make_tree({"setup.py": script})).extra == "testing"
+    named = "E = {}\nE['test'] = ['x']\nsetup(extras_require=E)\n"
+    assert plan_dependencies(make_tree({"setup.py": named})).extra == "test"
+
+
+LOCKS = {
+    "poetry.lock": (
+        '[[package]]\nname = "six"\nversion = "1.16.0"\n\n'
+        '[[package]]\nname = "mine"\nversion = "0.1"\n[package.source]\ntype = "directory"\nurl = ".."\n'
+    ),
+    "uv.lock": (
+        'version = 1\n[[package]]\nname = "six"\nversion = "1.16.0"\n'
+        'source = { registry = "https://index.example/simple" }\n'
+        '[[package]]\nname = "mine"\nversion = "0.1"\nsource = { editable = "." }\n'
+    ),
+    "Pipfile.lock": '{"default": {"six": {"version": "==1.16.0"}, "mine": {"path": "."}}, "develop": {}}',
+}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_files_choose_versions(name: str) -> None:
+    plan = plan_dependencies(make_tree({name: LOCKS[name], "requirements.txt": "six"}))
+    assert (plan.lock, plan.constraints) == (name, ("six==1.16.0",))
+    assert name in plan.files, "another lock is another environment"
+
+
+def test_a_lock_never_takes_our_tools_away_or_breaks_the_build() -> None:
+    old = '[[package]]\nname="pytest"\nversion="5.4.3"\n[[package]]\nname="pytest-mock"\nversion="1.0"\n'
+    old += '[[package]]\nname="pip"\nversion="9.0"\n[[package]]\nname="six"\nversion="1.16.0"\n'
+    assert lock_constraints("poetry.lock", old) == ("six==1.16.0",)
+    twice = '[[package]]\nname="numpy"\nversion="1.24"\n[[package]]\nname="numpy"\nversion="2.0"\n'
+    assert lock_constraints("uv.lock", twice) == ()
+    evil = '[[package]]\nname="six\\n--index-url=x"\nversion="1"\n[[package]]\nname="a"\nversion="1 --pre"\n'
+    assert lock_constraints("uv.lock", evil) == ()
+    for broken in ("[[package", "package = 3", "{}", "[1]", ""):
+        assert lock_constraints("poetry.lock", broken) == lock_constraints("Pipfile.lock", broken) == ()
+
+
+@pytest.mark.parametrize(
+    ("specifier", "allowed", "chosen"),
+    [
+        ("", {"3.8", "3.11", "3.14"}, "3.11"),
+        (">=3.7", {"3.8", "3.11"}, "3.11"),
+        (">=3.6,<3.10", {"3.8", "3.9"}, "3.9"),
+        (">=3.12", {"3.12", "3.14"}, "3.14"),
+        ("<=3.9", {"3.8", "3.9"}, "3.9"),
+        ("==3.9.*", {"3.9"}, "3.9"),
+        ("~=3.8", {"3.8", "3.11", "3.14"}, "3.11"),
+        ("~=3.8.2", {"3.8"}, "3.8"),
+        ("^3.9", {"3.9", "3.11"}, "3.11"),
+        ("~3.10", {"3.10"}, "3.10"),
+        (">=3.8, !=3.11.*", {"3.8", "3.12"}, "3.14"),
+        (">=2.7, !=3.0.*, !=3.1.*, !=3.2.*", {"3.8", "3.11"}, "3.11"),
+        ("<3.8 || >=3.13", {"3.13", "3.14"}, "3.14"),
+        (">3.10.2,<3.11", {"3.10"}, "3.10"),
+        ("<4", {"3.8", "3.11"}, "3.11"),
+        ("<3", set(), ""),
+        ("unreadable", {"3.11"}, "3.11"),
+    ],
+)
+def test_python_needs(specifier: str, allowed: set[str], chosen: str) -> None:
+    need = PythonNeed(specifier, "x")
+    assert allowed <= {version for version in KNOWN if need.allows(version)}
+    assert need.choose() == chosen
+
+
+@pytest.mark.parametrize(
+    ("files", "specifier", "source"),
+    [
+        ({"pyproject.toml": '[project]\nrequires-python=">=3.9"\n'}, ">=3.9", "pyproject.toml"),
+        (
+            {"pyproject.toml": '[tool.poetry.dependencies]\npython="^3.7"\n'},
+            "^3.7",
+            "pyproject.toml (poetry)",
+        ),
+        ({"setup.cfg": "[options]\npython_requires = <3.9\n"}, "<3.9", "setup.cfg"),
+        ({"setup.py": "setup(python_requires='~=3.6')"}, "~=3.6", "setup.py"),
+        ({"setup.py": "setup(python_requires=WANTED)"}, "", ""),
+        ({"Pipfile": '[requires]\npython_version = "3.10"\n'}, "==3.10.*", "Pipfile"),
+        ({".python-version": "3.9.18\n"}, "==3.9.*", ".python-version"),
+        ({".python-version": "pypy3\n"}, "", ""),
+        ({"a.py": ""}, "", ""),
+    ],
+)
+def test_where_the_python_version_is_said(files: dict[str, str], specifier: str, source: str) -> None:
+    need = plan_dependencies(make_tree(dict(files))).need
+    assert (need.specifier, need.source) == (specifier, source)
 
 
 def test_broken_files_are_not_fatal_and_subdirectories_are_their_own() -> None:
