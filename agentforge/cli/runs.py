@@ -17,7 +17,7 @@ from agentforge.cli.output import (
     print_table,
     resolve_settings,
 )
-from agentforge.core.errors import ExitCode, UsageError
+from agentforge.core.errors import ExitCode, RecordError, UsageError
 
 if TYPE_CHECKING:
     from agentforge.orchestrator.store import RunRecord, RunStore, RunSummary
@@ -183,12 +183,18 @@ def _print_story(record: RunRecord, *, verbose: bool) -> None:
 
 
 def _ending(record: RunRecord, manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    from pydantic import ValidationError
+
     from agentforge.cli.words import spent
     from agentforge.core.chat import Spend
 
     summary = manifest.get("summary") or "the process ended before the run did"
     facts = [("outcome", f"{manifest.get('outcome') or 'unfinished'}: {summary}")]
-    facts.append(("cost", spent(Spend.model_validate(manifest.get("spend") or {}))))
+    try:
+        spend = Spend.model_validate(manifest.get("spend") or {})
+    except ValidationError:
+        raise RecordError(f"run {record.run_id}: run.json is odd: what it spent cannot be read") from None
+    facts.append(("cost", spent(spend)))
     facts.append(("record", str(record.directory)))
     return facts
 

@@ -39,7 +39,7 @@ from agentforge.orchestrator.result import (
     interrupted,
 )
 from agentforge.orchestrator.store import RunStore, RunWriter, recorded_in
-from agentforge.orchestrator.wiring import NODES, WRITES
+from agentforge.orchestrator.wiring import ASKS_MODEL, NEEDS, NODES, WRITES
 from agentforge.orchestrator.workflow import Workflow, load_workflow
 from agentforge.repo.intake import IntakeResult, open_repository
 from agentforge.repo.workspace import GitWorkspace
@@ -50,7 +50,7 @@ def choose_workflow(settings: Settings) -> Workflow:
     name = settings.workflow
     if name == "auto":
         name = "agentforge" if settings.model.configured else "search"
-    workflow = load_workflow(name, WRITES, PREDICATES)
+    workflow = load_workflow(name, WRITES, PREDICATES, needs=NEEDS, asks_model=ASKS_MODEL)
     if workflow.file.needs_model and not settings.model.configured:
         raise ConfigError(
             f"workflow {name} needs a model and none is configured",

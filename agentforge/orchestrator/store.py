@@ -64,7 +64,10 @@ class RunRecord:
             raise RecordError(f"run {self.run_id}: run.json cannot be read: {error}") from None
         if not isinstance(loaded, dict):
             raise RecordError(f"run {self.run_id}: run.json is not a manifest")
-        if loaded.get("schema", 0) > RECORD_SCHEMA:
+        schema = loaded.get("schema", 0)
+        if not isinstance(schema, int):
+            raise RecordError(f"run {self.run_id}: run.json is not a manifest")
+        if schema > RECORD_SCHEMA:
             raise RecordError(f"run {self.run_id} was recorded by a newer version", hint="upgrade agentforge")
         return loaded
 
@@ -84,20 +87,24 @@ class RunRecord:
         return path.read_bytes() if path.is_file() else None
 
     def summary(self) -> RunSummary:
+        """Raises `RecordError` where run.json is not what a run writes."""
         manifest = self.manifest
-        spend = manifest.get("spend") or {}
-        return RunSummary(
-            run_id=self.run_id,
-            created=manifest.get("created", ""),
-            repository=manifest.get("task", {}).get("repository", {}).get("source", ""),
-            issue=manifest.get("issue_title", ""),
-            workflow=manifest.get("workflow", {}).get("name", ""),
-            outcome=manifest.get("outcome") or "unfinished",
-            exit_code=manifest.get("exit_code"),
-            cost_usd=spend.get("cost_usd") if not spend.get("unpriced_calls") else None,
-            calls=spend.get("calls", 0),
-            directory=str(self.directory),
-        )
+        try:
+            spend = manifest.get("spend") or {}
+            return RunSummary(
+                run_id=self.run_id,
+                created=manifest.get("created", ""),
+                repository=manifest.get("task", {}).get("repository", {}).get("source", ""),
+                issue=manifest.get("issue_title", ""),
+                workflow=manifest.get("workflow", {}).get("name", ""),
+                outcome=manifest.get("outcome") or "unfinished",
+                exit_code=manifest.get("exit_code"),
+                cost_usd=spend.get("cost_usd") if not spend.get("unpriced_calls") else None,
+                calls=spend.get("calls", 0),
+                directory=str(self.directory),
+            )
+        except (ValidationError, AttributeError) as error:
+            raise RecordError(f"run {self.run_id}: run.json is odd: {error!r:.200}") from None
 
 
 class RunWriter(RunRecord):

@@ -59,3 +59,15 @@ NODES: Mapping[str, Node[RunContext]] = {
 }
 
 WRITES: Mapping[str, tuple[str, ...]] = {name: tuple(sorted(node.writes)) for name, node in NODES.items()}
+
+NEEDS: Mapping[str, frozenset[str]] = {
+    "baseline": frozenset({"environment"}),
+    "reproduce": frozenset({"environment"}),
+    "synthesize": frozenset({"environment"}),
+    "search": frozenset({"environment"}),
+    "execute": frozenset({"environment", "candidate"}),
+    "gate": frozenset({"candidate", "trials"}),
+}
+"""What a node cannot do without: another node must have written it on every way there."""
+
+ASKS_MODEL = frozenset({"plan", "code", "synthesize", "debug", "critic"})

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -71,9 +72,16 @@ class Workflow:
 
 
 def load_workflow(
-    name: str, nodes: Mapping[str, tuple[str, ...]], predicates: Iterable[str], source: Path | None = None
+    name: str,
+    nodes: Mapping[str, tuple[str, ...]],
+    predicates: Iterable[str],
+    source: Path | None = None,
+    *,
+    needs: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    asks_model: frozenset[str] = frozenset(),
 ) -> Workflow:
-    """Read and check a workflow; `nodes` maps every known node to the fields it writes.
+    """Read and check a workflow; `nodes` maps every known node to the fields it writes, `needs` to those
+    that must have been written before it; `asks_model` are the nodes that cannot do without a model.
 
     Raises `ConfigError` naming the file and what is wrong with it.
     """
@@ -84,7 +92,10 @@ def load_workflow(
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"workflow {name}: {place}: {first['msg']}") from None
-    return check_workflow(file, nodes, predicates)
+    workflow = check_workflow(file, nodes, predicates)
+    for problem in (*_unwritten(file, nodes, needs), *_without_model(file, asks_model)):
+        raise ConfigError(f"workflow {file.name}: {problem}")
+    return workflow
 
 
 def check_workflow(
@@ -116,7 +127,7 @@ def _read(name: str, source: Path | None) -> Any:
             raise ConfigError(
                 f"unknown workflow {name!r}", hint=f"one of: {', '.join(shipped)}, or a YAML file"
             )
-        text = path.read_text("utf-8")
+        text = _file_text(path)
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -125,6 +136,15 @@ def _read(name: str, source: Path | None) -> Any:
         raise ConfigError(
             f"workflow {name}:{line} is not valid YAML", hint=getattr(error, "problem", "")
         ) from None
+
+
+def _file_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"workflow {path}: is not UTF-8 text", hint="convert it with iconv") from None
+    except OSError as error:
+        raise ConfigError(f"workflow {path}: cannot be read: {error.strerror}") from None
 
 
 def _problems(
@@ -145,13 +165,37 @@ def _problems(
     yield from _double_writers(used, nodes)
 
 
-def _unreachable(file: WorkflowFile, used: set[str]) -> Iterable[str]:
-    seen, todo = set(), [file.start]
+def _reached(file: WorkflowFile, closed: frozenset[str] = frozenset()) -> set[str]:
+    """Every node to which a way leads from the start, none through (but perhaps to) a `closed` one."""
+    seen: set[str] = set()
+    todo = [file.start]
     while todo:
         node = todo.pop()
         if node not in seen:
             seen.add(node)
-            todo += [edge.target for edge in file.edges if edge.source == node]
+            todo += [edge.target for edge in file.edges if edge.source == node and node not in closed]
+    return seen
+
+
+def _unwritten(
+    file: WorkflowFile, nodes: Mapping[str, tuple[str, ...]], needs: Mapping[str, frozenset[str]]
+) -> Iterable[str]:
+    """Nodes that can be reached although nothing wrote what they need."""
+    for field in sorted(frozenset().union(*needs.values())):
+        writers = frozenset(name for name, writes in nodes.items() if field in writes)
+        for name in sorted(_reached(file, writers)):
+            if field in needs.get(name, ()):
+                yield f"node {name!r} needs {field!r}, and a way leads to it on which no node writes that"
+
+
+def _without_model(file: WorkflowFile, asks_model: frozenset[str]) -> Iterable[str]:
+    if not file.needs_model:
+        for name in sorted(_reached(file) & asks_model):
+            yield f"node {name!r} asks a model, and the workflow says `needs_model: false`"
+
+
+def _unreachable(file: WorkflowFile, used: set[str]) -> Iterable[str]:
+    seen = _reached(file)
     for name in sorted(used - seen - {END}):
         yield f"node {name!r} cannot be reached from {file.start!r}"
     if END not in seen:

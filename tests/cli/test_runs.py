@@ -130,6 +130,25 @@ def test_a_damaged_record_is_one_line(cli: Cli, store: RunStore) -> None:
     assert "damaged" in cli("runs", "list").out
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"created": 5}, {"task": None}, {"task": []}, {"spend": "much"}, {"workflow": "search"},
+        {"schema": "x"}, {"exit_code": "zero"}, {"base": 3},
+    ],
+)  # fmt: skip
+def test_one_odd_record_does_not_hide_the_others(cli: Cli, store: RunStore, odd: dict[str, Any]) -> None:
+    good = record(store)
+    bad = record(store, **odd)
+    ended = cli("runs", "list", "--json")
+    assert ended.code == 0, ended.err
+    outcomes = {entry["run_id"]: entry["outcome"] for entry in json.loads(ended.out)}
+    assert outcomes[good] == "verified"
+    assert outcomes[bad] == ("verified" if "base" in odd else "damaged")
+    assert cli("runs", "gc", "--keep", "9", "--dry-run").code == 0
+    assert cli("runs", "show", bad).code in (0, 3)
+
+
 @pytest.mark.parametrize(("same", "code"), [(True, 0), (False, 1)])
 def test_replay_says_whether_the_events_are_the_same(
     cli: Cli, store: RunStore, monkeypatch: pytest.MonkeyPatch, same: bool, code: int

@@ -12,6 +12,7 @@ from agentforge.core.errors import ConfigError, LimitReached
 from agentforge.core.events import EventBase, NodeStarted
 from agentforge.core.state import RunState
 from agentforge.core.task import Issue, RepairTask, RepositoryRef
+from agentforge.orchestrator import wiring
 from agentforge.orchestrator.engine import Node, UndeclaredAccessError, execute
 from agentforge.orchestrator.predicates import PREDICATES
 from agentforge.orchestrator.workflow import load_workflow, shipped_workflows
@@ -59,6 +60,42 @@ def test_an_unknown_name_lists_the_shipped_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         load_workflow("agentfrge", NODES, PREDICATES)
     assert all(name in str(caught.value) for name in shipped_workflows())
+
+
+def test_a_file_that_is_not_text_is_a_configuration_error(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_bytes(b"name: \xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_workflow(str(path), NODES, PREDICATES)
+
+
+@pytest.mark.parametrize(
+    ("edges", "says"),
+    [
+        ("  - {from: baseline, to: end}\n", "'baseline' needs 'environment'"),
+        (
+            "  - {from: retrieve, to: environment, when: verified}\n  - {from: retrieve, to: search}\n"
+            "  - {from: environment, to: search}\n  - {from: search, to: end}\n",
+            "'search' needs 'environment'",
+        ),
+        (
+            "  - {from: environment, to: execute}\n  - {from: execute, to: end}\n",
+            "'execute' needs 'candidate'",
+        ),
+        ("  - {from: environment, to: critic}\n  - {from: critic, to: end}\n", "'critic' asks a model"),
+    ],
+)
+def test_a_workflow_that_could_not_work_is_named_at_load(tmp_path: Path, edges: str, says: str) -> None:
+    start = edges.split("from: ")[1].split(",")[0]
+    path = write(tmp_path, edges, start)
+    path.write_text("needs_model: false\n" + path.read_text())
+    with pytest.raises(ConfigError, match=says):
+        load_workflow("w", wiring.WRITES, PREDICATES, path, needs=wiring.NEEDS, asks_model=wiring.ASKS_MODEL)
+
+
+@pytest.mark.parametrize("name", shipped_workflows())
+def test_the_shipped_workflows_hold(name: str) -> None:
+    load_workflow(name, wiring.WRITES, PREDICATES, needs=wiring.NEEDS, asks_model=wiring.ASKS_MODEL)
 
 
 class Surroundings:

@@ -14,6 +14,7 @@ from agentforge.agents.ladder import EditResult, Refusal
 from agentforge.agents.planner import Planner, fallback_plan
 from agentforge.agents.symbols import changes_between
 from agentforge.config.settings import EditFormat
+from agentforge.core.errors import ConfigError
 from agentforge.core.events import (
     ContextRetrieved,
     CriticDecided,
@@ -119,6 +120,11 @@ def _coder_steps(state: RunState, context: RunContext) -> tuple[Step, ...]:
 
 async def debug(state: RunState, context: RunContext) -> Delta:
     """The debugger mends the better of the last and the best candidate (AgentForge, III-D eq. 9)."""
+    if state.best is None:
+        raise ConfigError(
+            f"workflow {context.workflow}: `debug` was reached before a candidate was judged",
+            hint="let `gate` come first on every way to it",
+        )
     basis = _basis(state)
     decision = deadlock.next_strategy(_tries(state))
     if decision.deadlock:
