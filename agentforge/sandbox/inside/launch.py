@@ -160,6 +160,7 @@ def child_ahead(channel: socket.socket, reading: int, root: str) -> int:
     report = prepare(send)
     if report is None:
         return FAULT
+    load_builtin_plugins()
     send({"kind": "ready", "pure": not loaded_below(root)})
     with os.fdopen(reading, "rb") as pipe:
         data = pipe.read()
@@ -167,6 +168,15 @@ def child_ahead(channel: socket.socket, reading: int, root: str) -> int:
     lay_over(order["request"]["root"], order["write"], order["remove"])
     importlib.invalidate_caches()
     return run(report, send, order["request"])
+
+
+def load_builtin_plugins() -> None:
+    """Import what `pytest.main` would import first of all, whatever the repository says."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from _pytest.config import default_plugins
+
+        for name in default_plugins:
+            importlib.import_module("_pytest." + name)
 
 
 def read_order(stream: int) -> bytes | None:
