@@ -61,7 +61,8 @@ class Evidence:
 def read_issue(issue: Issue | str) -> Evidence:
     """Collect the evidence of an issue. Linear in its length, which is cut at `MAX_ISSUE_CHARS`."""
     text = issue if isinstance(issue, str) else issue.text
-    text = _ENDLESS.sub(" ", text[:MAX_ISSUE_CHARS])  # no name is so long, and patterns stay linear
+    text = _without_hidden(text[:MAX_ISSUE_CHARS])
+    text = _ENDLESS.sub(" ", text)  # no name is so long, and patterns stay linear
     title = "" if isinstance(issue, str) else issue.title
     title = title or next((line.strip() for line in text.splitlines() if line.strip()), "")
     whole = text if title in text else f"{title}\n{text}"
@@ -80,6 +81,16 @@ def read_issue(issue: Issue | str) -> Evidence:
 
 def _unique(values: Iterator[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
+
+
+def _without_hidden(text: str) -> str:
+    """Without comments in markup: what an issue template says to the reporter, and nobody sees."""
+    shown: list[str] = []
+    place = 0
+    while (start := text.find("<!--", place)) >= 0 and (end := text.find("-->", start)) >= 0:
+        shown.append(text[place:start])
+        place = end + 3
+    return " ".join([*shown, text[place:]])
 
 
 def _without_frames(text: str) -> str:

@@ -64,6 +64,7 @@ def test_hostile_issues_are_read_in_bounded_time() -> None:
         "`" * 200_000,
         "```\n" * 50_000,
         '"' * 200_000,
+        "<!--" * 50_000,
         "a/" * 100_000 + "b",
     ):
         read_issue(text)
@@ -76,6 +77,12 @@ def test_hostile_issues_are_read_in_bounded_time() -> None:
     ):
         read_issue(text)
     assert time.monotonic() - started < 20
+
+
+def test_what_a_template_hides_is_not_part_of_the_issue() -> None:
+    evidence = read_issue("Legend lost\n<!-- Please use `our_template` and\n see a.py -->\nIt is `gone_now`.")
+    assert evidence.names == {"gone_now": 1.0}
+    assert evidence.paths == ()
 
 
 def test_an_empty_issue_has_no_evidence() -> None:
