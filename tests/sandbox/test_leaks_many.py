@@ -31,7 +31,7 @@ AT_ONCE = 2
 
 @pytest.fixture
 def bystanders(engine: Any, environment: Environment) -> Iterator[list[str]]:
-    """A container, a volume and a network of somebody else, a container of another host, one of ours alive."""
+    """What is not ours to take: somebody else's, another host's, and what a living process of ours holds."""
     foreign = engine.api.create_container(environment.image, ["true"], labels={"somebody": "else"})["Id"]
     far = {**labels.owner_labels("leak-far"), labels.HOST: "another-machine/boot", labels.PID: "1"}
     elsewhere = engine.api.create_container(environment.image, ["true"], labels=far)["Id"]
