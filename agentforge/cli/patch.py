@@ -11,7 +11,7 @@ import typer
 from agentforge.cli.failures import tell
 from agentforge.cli.output import JsonOption, print_json
 from agentforge.cli.sanitize import neutralise, one_line
-from agentforge.core.errors import ExitCode, PatchError, RepositoryError, UsageError
+from agentforge.core.errors import AgentForgeError, ExitCode, PatchError, RepositoryError, UsageError
 from agentforge.repo.patch import AppliedEdit, DirectoryTree, apply_answer, precise_reason, write_changes
 
 app = typer.Typer(
@@ -44,17 +44,26 @@ def apply(
     Takes unified diffs, SEARCH/REPLACE blocks, whole functions or classes, whole files and
     {"old", "new"} JSON, fenced or not, with prose around.
     """
-    content = _read_answer(answer)
-    if not repo.is_dir():
-        raise RepositoryError(f"{repo} is not a directory", hint="give --repo the root of a tree")
     try:
-        edit = apply_answer(content, DirectoryTree(repo), target=target)
-        if not dry_run:
-            write_changes(repo, edit.changes)
+        edit = _apply(repo, answer, target, dry_run)
     except PatchError as refusal:
         _tell_refusal(refusal, as_json, dry_run)
         raise typer.Exit(ExitCode.NO_VERIFIED_PATCH) from refusal
+    except AgentForgeError as error:
+        if as_json:
+            _print_failure(error, dry_run)
+        raise
     _tell_success(edit, as_json, dry_run)
+
+
+def _apply(repo: Path, answer: str, target: str | None, dry_run: bool) -> AppliedEdit:
+    content = _read_answer(answer)
+    if not repo.is_dir():
+        raise RepositoryError(f"{repo} is not a directory", hint="give --repo the root of a tree")
+    edit = apply_answer(content, DirectoryTree(repo), target=target)
+    if not dry_run:
+        write_changes(repo, edit.changes)
+    return edit
 
 
 def _read_answer(name: str) -> bytes:
@@ -69,23 +78,29 @@ def _read_answer(name: str) -> bytes:
 
 def _tell_refusal(refusal: PatchError, as_json: bool, dry_run: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "applied": False,
-                "reason": refusal.reason.value,
-                "message": _sayable(refusal.what),
-                "path": _sayable(refusal.path),
-                "closest": _sayable(refusal.closest),
-                "edit_format": None,
-                "files": [],
-                "notes": [],
-                "dry_run": dry_run,
-            }
-        )
+        _print_failure(refusal, dry_run)
         return
     tell(f"refused ({refusal.reason.value}): {refusal.what}")
     if refusal.closest:
         print(neutralise(_sayable(precise_reason(refusal))), file=sys.stderr)
+
+
+def _print_failure(error: AgentForgeError, dry_run: bool) -> None:
+    """One document for every end but success; `reason` is null where no patch was judged."""
+    refusal = error if isinstance(error, PatchError) else None
+    print_json(
+        {
+            "applied": False,
+            "reason": refusal.reason.value if refusal else None,
+            "message": _sayable(error.what),
+            "path": _sayable(refusal.path) if refusal else "",
+            "closest": _sayable(refusal.closest) if refusal else "",
+            "edit_format": None,
+            "files": [],
+            "notes": [],
+            "dry_run": dry_run,
+        }
+    )
 
 
 def _tell_success(edit: AppliedEdit, as_json: bool, dry_run: bool) -> None:

@@ -110,3 +110,17 @@ def test_help_names_every_option() -> None:
     ended = CliRunner().invoke(app, ["apply", "--help"])
     for option in ("--repo", "--answer", "--target", "--dry-run", "--json"):
         assert option in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("repo", "answer", "code"), [("nowhere", "answer", 3), (".", "nothing", 2), (".", ".", 2)]
+)
+def test_failures_are_one_document_too(
+    root: Path, repo: str, answer: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "answer").write_text("x")
+    arguments = ["--repo", str(root / repo), "--answer", str(root / answer), "--json"]
+    assert run(["patch", "apply", *arguments]) == code
+    said = json.loads(capsys.readouterr().out)
+    assert (said["applied"], said["reason"]) == (False, None)
+    assert said["message"]

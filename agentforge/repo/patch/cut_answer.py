@@ -59,9 +59,10 @@ def is_placeholder(text: bytes) -> bool:
 
 def refuse_abridged(added: Iterable[bytes], original: Iterable[bytes], path: str) -> None:
     """PatchError partial when an added line stands for code; lines the file itself holds are no sign."""
-    known = {line.strip() for line in original}
-    for text in added:
-        if is_placeholder(text) and text.strip() not in known:
+    standing = [text for text in added if is_placeholder(text)]
+    known = {line.strip() for line in original} if standing else set()
+    for text in standing:
+        if text.strip() not in known:
             raise _abridged(text, path)
 
 

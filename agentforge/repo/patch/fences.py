@@ -10,13 +10,14 @@ _FENCE = re.compile(rb"^(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One fenced block. `lead` is the last non-blank line of prose above it; `start` its line number."""
+    """One fenced block: lines [start, stop) of the answer. `lead` is the last line of prose above it."""
 
     info: str
     body: bytes
     closed: bool
     lead: bytes = b""
     start: int = 0
+    stop: int = 0
 
     @property
     def language(self) -> str:
@@ -52,7 +53,7 @@ def _scan(text: bytes, nesting: bool) -> list[Block]:
             inner.pop()
         body = _body(inner, opened["indent"])
         info = opened["info"].decode("utf-8", "replace")
-        blocks.append(Block(info, body, closed, lead, number))
+        blocks.append(Block(info, body, closed, lead, number, end + 1))
         lead, number = b"", end + 1
     return blocks
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from agentforge.repo.patch.filetext import Line, uniform_eol
+from agentforge.repo.patch.indent import lead
 
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 _BLANKS = b" \t\r"
@@ -42,6 +43,11 @@ class Haystack:
     @cached_property
     def texts(self) -> list[bytes]:
         return [line.text for line in self.lines]
+
+    @cached_property
+    def leads(self) -> frozenset[bytes]:
+        """The indents of lines that say something."""
+        return frozenset(lead(text) for text in self.texts if text.strip()) - {b""}
 
     @cached_property
     def uniform(self) -> bool:

@@ -136,7 +136,7 @@ def _python_indent(hunk: Hunk, hay: Haystack) -> Reindent:
     added = [op.text for op in hunk.ops if op.tag == "+"]
     if any(text.strip() in removed for text in added if text.strip()):
         return unchanged
-    return house_style(hay.texts, added)
+    return house_style(hay.leads, added)
 
 
 def already(hunk: Hunk, path: str) -> PatchError:
@@ -224,18 +224,25 @@ def _without_overridden(changes: list[Change], path: str) -> list[Change]:
 
     Two hunks of one block may not meet.
     """
+    ordered = sorted(changes, key=lambda c: (c.start, c.end))
+    of_hunk: dict[int, list[Change]] = {}
+    for change in ordered:
+        of_hunk.setdefault(id(change.hunk), []).append(change)
     beaten: set[int] = set()
-    for number, change in enumerate(changes):
-        for other in changes[:number]:
+    near: list[Change] = []
+    for change in ordered:
+        near = [other for other in near if other.end >= change.start]
+        for other in near:
             if not change.collides(other) or change.hunk is other.hunk:
                 continue
             loser, winner = sorted((other, change), key=lambda c: c.hunk.group)
-            mine = [c for c in changes if c.hunk is loser.hunk]
+            mine = of_hunk[id(loser.hunk)]
             if change.hunk.group == other.hunk.group or not all(map(winner.speaks_for, mine)):
                 what = f"{other.hunk.label} and {change.hunk.label} change the same lines of {path}"
                 raise PatchError(RefusalReason.PARTIAL, what, path=path)
             beaten.add(id(loser.hunk))
-    return sorted((c for c in changes if id(c.hunk) not in beaten), key=lambda c: (c.start, c.end))
+        near.append(change)
+    return [change for change in ordered if id(change.hunk) not in beaten]
 
 
 def _splice(lines: Sequence[Line], changes: Sequence[Change]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 Reindent = Callable[[bytes], bytes | None]
 _BLANKS = b" \t"
@@ -90,12 +90,15 @@ def converter(unit: int, to_tabs: bool) -> Reindent:
     return convert
 
 
-def house_style(texts: Sequence[bytes], added: Sequence[bytes]) -> Reindent:
-    """The conversion of added lines to the one kind of indent a file uses; none where it mixes them."""
-    theirs = {lead(text)[:1] for text in texts if lead(text) and text.strip()}
+def house_style(leads: Collection[bytes], added: Sequence[bytes]) -> Reindent:
+    """The conversion of added lines to the one kind of indent a file uses; none where it mixes them.
+
+    `leads` are the indents that the lines of the file have.
+    """
+    theirs = {blanks[:1] for blanks in leads}
     ours = {bytes([blank]) for text in added if text.strip() for blank in lead(text)}
     if len(theirs) != 1 or len(ours) != 1 or theirs == ours:
         return unchanged
     if theirs == {b"\t"}:
         return converter(min(len(lead(text)) for text in added if lead(text) and text.strip()), to_tabs=True)
-    return converter(min(len(lead(text)) for text in texts if lead(text) and text.strip()), to_tabs=False)
+    return converter(min(map(len, leads)), to_tabs=False)

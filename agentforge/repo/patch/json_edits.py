@@ -18,7 +18,7 @@ from agentforge.repo.patch.diff_apply import Overlay, only_file, same_file_name
 from agentforge.repo.patch.edits import Hunk, Span
 from agentforge.repo.patch.fences import Block as Fence
 from agentforge.repo.patch.fences import fenced_blocks
-from agentforge.repo.patch.filetext import declared_encoding, split_lines, transcode, uniform_eol
+from agentforge.repo.patch.filetext import declared_encoding, split_lines, transcode
 from agentforge.repo.patch.line_ops import line_ops
 from agentforge.repo.patch.outline import Block, parse_module
 from agentforge.repo.patch.paths import jailed
@@ -44,6 +44,8 @@ class JsonEdit:
 def parse_json_edits(answer: bytes) -> list[JsonEdit] | None:
     """The edits of an answer, None when it holds none; PatchError malformed or partial for a broken one."""
     text = answer.decode("utf-8", "surrogateescape")
+    if not any(f'"{old}"' in text for old, _ in _PAIRS):
+        return None
     blocks = fenced_blocks(answer)
     bodies = [block.body.decode("utf-8", "surrogateescape") for block in blocks]
     edits = _edits_of(_loads(text)) or [edit for body in bodies for edit in _edits_in(body)]
@@ -75,9 +77,10 @@ def _is_code(text: str) -> bool:
 
 def _prose(text: str, blocks: Sequence[Fence]) -> str:
     """The answer without its fences, which are read one by one."""
-    for block in blocks:
-        text = text.replace(block.body.decode("utf-8", "surrogateescape"), "\n", 1)
-    return text
+    lines = text.split("\n")
+    for block in reversed(blocks):
+        del lines[block.start : block.stop]
+    return "\n".join(lines)
 
 
 def whole_json(answer: bytes) -> list[JsonEdit]:
@@ -216,7 +219,7 @@ def _substring_hunk(data: bytes, old: bytes, new: bytes, label: str, path: str) 
     """The edit as exact text, which may begin and end inside a line; None where the text is not there."""
     encoding = declared_encoding(data)
     old, new = transcode(old, encoding) or old, _transcoded(new, encoding, label, path)
-    if uniform_eol(split_lines(data)) == b"\r\n":
+    if 0 < data.count(b"\n") == data.count(b"\r\n"):
         old, new = _with_crlf(old), _with_crlf(new)
     elif old not in data and b"\r\n" in old:
         old, new = old.replace(b"\r\n", b"\n"), new.replace(b"\r\n", b"\n")

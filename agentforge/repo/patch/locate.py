@@ -59,6 +59,8 @@ def locate(hunk: Hunk, hay: Haystack, path: str, drift: int | None = None) -> Pl
 def _climb(
     hunk: Hunk, wanted: Sequence[Op], hay: Haystack, path: str, drift: int | None, phantoms: int
 ) -> Place | None:
+    if not phantoms and _stands_as_stated(hunk, wanted, hay.lines):
+        return Place(hunk.index or 0)
     candidates = hay.candidates([op.text for op in wanted])
     if phantoms > hunk.doubtful or hunk.ends_file:
         candidates = [start for start in candidates if start + len(wanted) == len(hay.lines)]
@@ -71,6 +73,15 @@ def _climb(
         name = "blank lines at its end" if phantoms and rung.exact else rung.name
         return Place(start, rung.verbatim, starts[start], "" if not loose else name, phantoms)
     return None
+
+
+def _stands_as_stated(hunk: Hunk, wanted: Sequence[Op], lines: Sequence[Line]) -> bool:
+    """Whether the very text is at the stated line: then no other place need be looked at."""
+    if hunk.index is None or hunk.index + len(wanted) > len(lines):
+        return False
+    if hunk.ends_file and hunk.index + len(wanted) < len(lines):
+        return False
+    return _verbatim(lines, wanted, hunk.index) is not None
 
 
 def _pick(

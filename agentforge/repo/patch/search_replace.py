@@ -23,6 +23,7 @@ _OPEN = re.compile(rb"^(?P<indent>[ \t]*)(?P<mark><{5,9}) ?(?:SEARCH|ORIGINAL)\b
 _CLOSE = re.compile(rb"^[ \t]*>{5,9} ?(?:REPLACE|UPDATED)\b.*$")
 _BARE_CLOSE = re.compile(rb"^[ \t]*>{5,9}[ \t]*\r?$")
 _FENCE = re.compile(rb"^[ \t]*(?:`{3,}|~{3,})(?P<info>[^\r]*)\r?$")
+_MOST_DIVIDERS = 50
 _LOOK_BACK = 4  # lines above a block in which its file may be named
 
 
@@ -163,6 +164,9 @@ def _true_divider(block: SearchReplace, data: bytes, path: str) -> int:
     """
     if len(block.dividers) == 1:
         return block.dividers[0]
+    if len(block.dividers) > _MOST_DIVIDERS:
+        what = f"{block.label} can be divided in {len(block.dividers)} ways"
+        raise PatchError(RefusalReason.AMBIGUOUS, what, path=path)
     fitting = [divider for divider in block.dividers if _fits(block, divider, data, path)]
     if not fitting:
         raise PatchError(RefusalReason.NO_MATCH, f"no half of {block.label} is in {path}", path=path)

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,3 +45,30 @@ def test_shuffled_pieces_of_answers(answer: str, target: str | None) -> None:
 def test_any_bytes(answer: bytes, target: str | None) -> None:
     with contextlib.suppress(PatchError):
         assert apply_answer(answer, TREE, target=target).changes
+
+
+SIZE = 9000
+LINES = "".join(f"    line {number}\n" for number in range(SIZE))
+TWINS = "    a\n    b\n    c\n" * (SIZE // 3)
+HEAD = "--- a/f.py\n+++ b/f.py\n"
+UNIQUE = [f"@@ -{n + 1},1 +{n + 1},1 @@\n-    line {n}\n+    LINE {n}\n" for n in range(0, SIZE, 3)]
+EQUAL = [f"@@ -{n + 1},3 +{n + 1},3 @@\n     a\n-    b\n+    B\n     c\n" for n in range(0, SIZE, 3)]
+LARGE = {
+    "hunks": (LINES, HEAD + "".join(UNIQUE)),
+    "twins": (TWINS, HEAD + "".join(EQUAL)),
+    "edits": (
+        LINES,
+        json.dumps([{"path": "f.py", "old": f"line {n}\n", "new": f"LINE {n}\n"} for n in range(1000, 2000)]),
+    ),
+    "fences": ("a\n", "```\n" * 50_000),
+    "dividers": ("a\n", "f.py\n<<<<<<< SEARCH\na\n" + "=======\n" * 20_000 + ">>>>>>> REPLACE\n"),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_large_answers_take_seconds(kind: str) -> None:
+    before, answer = LARGE[kind]
+    began = time.process_time()
+    with contextlib.suppress(PatchError):
+        apply_answer(answer, make_tree({"f.py": before}))
+    assert time.process_time() - began < 15
