@@ -31,7 +31,7 @@ class DirectoryTree:
     def kind(self, path: str) -> EntryKind:
         with contextlib.suppress(OSError, ValueError), opened_parent(self.root, path) as (parent, name):
             return self._kind_at(parent, name, path)
-        return "missing"
+        return "submodule" if path != ".gitmodules" and path in self._declared else "missing"
 
     def read(self, path: str) -> TreeFile:
         try:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from agentforge.core.errors import PatchError
 from agentforge.core.tree import TreeFile
+from agentforge.repo.patch import DirectoryTree, apply_answer
 from tests.repo.patch.support import Case, block, check, diff, ids, numbered
 
 TEXT = numbered(30)
@@ -95,6 +99,12 @@ CASES = [
         "--- a/f.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n",
         {"f.py": None},
     ),
+    Case(
+        "the last line, without an ending, of a file that ends its lines with CR LF",
+        {"f.txt": "a\r\nb"},
+        block("b\n", "c\nd\n", "f.txt"),
+        {"f.txt": "a\r\nc\r\nd"},
+    ),
     *(Case(line, {"f.py": CODE}, body(line), reason="partial", target="f.py") for line in STANDS_FOR_CODE),
     *(
         Case(
@@ -136,3 +146,11 @@ def test_names_beside_a_block(named: str) -> None:
         check(Case("name", {"f.py": TEXT}, named + block("", "X\n"), reason="path_escape"))
     else:
         check(Case("name", before, named + block("line 30\n", "X\n"), {"f.py": numbered(30, n30="X")}))
+
+
+def test_a_declared_submodule_that_is_not_checked_out(tmp_path: Path) -> None:
+    (tmp_path / ".gitmodules").write_text('[submodule "s"]\n\tpath = s\n')
+    answer = "--- /dev/null\n+++ b/s/x.py\n@@ -0,0 +1 @@\n+a\n"
+    with pytest.raises(PatchError) as caught:
+        apply_answer(answer, DirectoryTree(tmp_path))
+    assert caught.value.reason.value == "type_change"
