@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import platformdirs
 import typer
@@ -26,8 +28,11 @@ INTERNAL_ERROR = int(ExitCode.DEFECT)
 _SECRETS = ("OPENAI_API_KEY", "AGENTFORGE_MODEL__API_KEY", "GITHUB_TOKEN", "AGENTFORGE_GITHUB_TOKEN")
 
 
-def guarded(command: Callable[[], int]) -> int:
-    """Run `command`; whatever it raises is told on stderr in one line. Returns the exit code."""
+def guarded(command: Callable[[], int], *, as_json: bool = False) -> int:
+    """Run `command`; whatever it raises is told on stderr in one line. Returns the exit code.
+
+    With `as_json` a command line that cannot be parsed is a document on stdout, too.
+    """
     try:
         with _termination_is_interruption():
             code = command()
@@ -35,7 +40,7 @@ def guarded(command: Callable[[], int]) -> int:
     except typer.Exit as ended:
         return _flushed(ended.exit_code)
     except typer.TyperException as error:
-        return _usage(error)
+        return _usage(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
@@ -73,19 +78,38 @@ def find_expected(error: BaseException) -> AgentForgeError | None:
 def tell(what: str, hint: str = "", *, label: str = "error") -> None:
     """`error: what` and `hint: …` on stderr, safe for a terminal."""
     red, plain = ("\x1b[1;31m", "\x1b[0m") if _coloured() and label == "error" else ("", "")
-    print(f"{red}{label}:{plain} {one_line(_without_secrets(what), 600)}", file=sys.stderr)
-    if hint:
-        print(f"hint: {one_line(_without_secrets(hint), 600)}", file=sys.stderr)
+    with reader_may_leave():
+        print(f"{red}{label}:{plain} {one_line(_without_secrets(what), 600)}", file=sys.stderr)
+        if hint:
+            print(f"hint: {one_line(_without_secrets(hint), 600)}", file=sys.stderr)
+        sys.stderr.flush()
 
 
-def _usage(error: typer.TyperException) -> int:
+def error_document(what: str, hint: str, code: int) -> dict[str, Any]:
+    """What a command with --json says on stdout when it fails."""
+    return {"outcome": "error", "exit_code": code, "error": {"what": what, "hint": hint}}
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Write to stderr; where nobody reads it any more, that and everything later is dropped."""
+    try:
+        yield
+    except BrokenPipeError:
+        _silence(sys.stderr.fileno())
+
+
+def _usage(error: typer.TyperException, *, as_json: bool) -> int:
     message = error.format_message()
     if "\n" in message.strip():  # a command that wants a sub-command shows its help
         print(message, file=sys.stderr)
         return ExitCode.USAGE
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "agentforge"
-    tell(message[:1].lower() + message[1:].rstrip("."), f"`{path} --help` shows what is possible")
+    what, hint = message[:1].lower() + message[1:].rstrip("."), f"`{path} --help` shows what is possible"
+    if as_json:
+        print(json.dumps(error_document(_without_secrets(what), hint, ExitCode.USAGE), indent=2))
+    tell(what, hint)
     return ExitCode.USAGE
 
 
@@ -99,9 +123,14 @@ def _flushed(code: int) -> int:
 
 def _reader_left() -> int:
     """Whoever read our output is gone (`| head`): be silent, as the shell's tools are."""
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, sys.stdout.fileno())
+    _silence(sys.stdout.fileno())
     return 128 + signal.SIGPIPE
+
+
+def _silence(descriptor: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def _coloured() -> bool:

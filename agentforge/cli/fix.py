@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agentforge.cli import options as opt
-from agentforge.cli.failures import report_failure, tell
+from agentforge.cli.failures import error_document, reader_may_leave, report_failure, tell
 from agentforge.cli.output import ConfigOption, JsonOption, print_bytes, print_json, resolve_settings
 from agentforge.core.errors import AgentForgeError, ExitCode, UsageError
 
@@ -76,7 +76,7 @@ def repair(values: dict[str, Any]) -> int:
         return _repair(opt.FixOptions.parse(values))
     except AgentForgeError as error:
         if values["as_json"]:
-            print_json(_error_document(error))
+            print_json(error_document(error.what, error.hint, int(error.exit_code)))
         return report_failure(error)
     except KeyboardInterrupt:
         if values["as_json"]:
@@ -165,7 +165,9 @@ def _conclude(
         applied_to = delivery.deliver(result)
     except AgentForgeError as error:
         failure = error
-    show_result(error_console(), result, applied_to=applied_to, show_diff=sys.stderr.isatty())
+    with reader_may_leave():
+        show_result(error_console(), result, applied_to=applied_to, show_diff=sys.stderr.isatty())
+        sys.stderr.flush()
     if result.outcome == "unverified" and (options.apply or options.branch):
         tell("an unverified patch is not applied", f"look at {result.run_dir}/patch.diff", label="note")
     if options.as_json:
@@ -191,11 +193,3 @@ def _print_patch(patch: Patch) -> None:
 def _delivery_failure(error: AgentForgeError) -> dict[str, Any]:
     """What a delivery that failed changes in the document: the exit code is the process's own."""
     return {"exit_code": int(error.exit_code), "delivery_error": error.what, "hint": error.hint}
-
-
-def _error_document(error: AgentForgeError) -> dict[str, Any]:
-    return {
-        "outcome": "error",
-        "exit_code": int(error.exit_code),
-        "error": {"what": error.what, "hint": error.hint},
-    }

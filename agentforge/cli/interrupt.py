@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -43,9 +43,9 @@ def _signals_cancel(task: asyncio.Future[Any]) -> Iterator[None]:
     def interrupt(signum: int, frame: FrameType | None) -> None:
         seen.append(signum)
         if len(seen) > 1:
-            os.write(2, _SHOW_CURSOR if os.isatty(2) else b"")
+            _say(_SHOW_CURSOR if os.isatty(2) else b"")
             os._exit(ExitCode.INTERRUPTED)
-        os.write(2, _FIRST)
+        _say(_FIRST)
         loop.call_soon_threadsafe(task.cancel)
 
     before = {
@@ -58,3 +58,9 @@ def _signals_cancel(task: asyncio.Future[Any]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _say(text: bytes) -> None:
+    """On stderr, from a signal handler; that nobody reads it must not stop what is being done."""
+    with suppress(OSError):
+        os.write(2, text)

@@ -55,7 +55,7 @@ def root(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; nothing escapes."""
-    return guarded(lambda: _invoke(list(arguments)))
+    return guarded(lambda: _invoke(list(arguments)), as_json="--json" in arguments)
 
 
 def main() -> None:

@@ -139,6 +139,11 @@ class FixOptions:
             given = values[name]
             if given is not None and not (given > 0 and math.isfinite(given)):
                 raise UsageError(f"--{name.replace('_', '-')} must be seconds above 0, got {given:g}")
+        if values["max_cost"] is not None and not math.isfinite(values["max_cost"]):
+            raise UsageError(
+                f"--max-cost must be a number of US dollars, got {values['max_cost']:g}",
+                hint="leave it out for no limit",
+            )
         for name in ("repo", "test", "image", "branch", "base", "model", "base_url", "workflow"):
             if values[name] is not None and not values[name].strip():
                 raise UsageError(f"--{name.replace('_', '-')} is empty")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TextIO
 
+from agentforge.cli.failures import reader_may_leave
 from agentforge.cli.sanitize import neutralise, one_line
 from agentforge.cli.words import Line, describe, search_text, seconds, spent
 from agentforge.core import events
@@ -31,9 +32,19 @@ def watching(*, stream: bool, verbose: bool = False) -> Iterator[Listener]:
     console = error_console()
     if stream and console.is_terminal and not console.is_dumb_terminal:
         with _live(LiveView(console, verbose=verbose)) as view:
-            yield view
+            yield _unwatched(view)
     else:
-        yield PlainView(sys.stderr, verbose=verbose)
+        yield _unwatched(PlainView(sys.stderr, verbose=verbose))
+
+
+def _unwatched(view: Listener) -> Listener:
+    """`view`, whose reader may go away (`2> >(head)`): the run goes on without it."""
+
+    def show(event: events.Event) -> None:
+        with reader_may_leave():
+            view(event)
+
+    return show
 
 
 def error_console() -> Console:

@@ -100,7 +100,7 @@ class Translator:
         """200, but neither an event stream nor JSON: a web page, most likely."""
         return BadRequestError(
             f"{self._line(url)} answered with {self._line(content_type)}, not with an event stream",
-            hint="check model.base_url: it ends where /chat/completions begins (often /v1)",
+            hint="check --base-url: it ends where /chat/completions begins (often /v1)",
         )
 
     def _line(self, text: str) -> str:

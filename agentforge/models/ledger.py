@@ -207,7 +207,7 @@ class Ledger:
         limit = self.limits.max_calls
         if limit is not None and len(self._charges) + len(self._open) + 1 > limit:
             raise LimitReached(
-                "calls", f"the limit of {limit} model calls is reached", hint="raise limits.max_calls"
+                "calls", f"the limit of {limit} model calls is reached", hint="raise --max-calls"
             )
 
     def _check_tokens(self, claim: Reservation) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -229,6 +231,8 @@ def test_verbose_and_no_stream(cli: Cli, engine: Engine) -> None:
         (("--issue", "x", "--time-limit", "0"), ("--time-limit", "above 0")),
         (("--issue", "x", "--sandbox-timeout", "nan"), ("--sandbox-timeout",)),
         (("--issue", "x", "--max-cost", "-1"), ("--max-cost",)),
+        (("--issue", "x", "--max-cost", "inf"), ("--max-cost", "leave it out")),
+        (("--issue", "x", "--max-cost", "nan"), ("--max-cost",)),
         (("--issue", "x", "--critic", "maybe"), ("--critic", "advisory")),
         (("--issue", "x", "--edit-format", "prose"), ("--edit-format", "search_replace")),
         (("--issue", "x", "--test", "pytest 'x"), ("--test", "quot")),
@@ -373,3 +377,40 @@ def test_a_patch_of_an_interrupted_run_is_kept_and_not_handed_over(
     assert not target.exists()
     document = json.loads(cli("fix", "--repo", str(repo), "--issue", "x", "--json").out)
     assert document["patch"] == DIFF.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("fix", "--json"), ("fix", "--issue", "x", "--retries", "a", "--json")]
+)
+def test_a_command_line_that_cannot_be_parsed_is_a_document_with_json(
+    cli: Cli, arguments: tuple[str, ...]
+) -> None:
+    ended = cli(*arguments)
+    document = json.loads(ended.out)
+    assert document["exit_code"] == ended.code == ExitCode.USAGE
+    assert document["error"]["what"] in ended.err
+
+
+def test_a_reader_of_the_progress_who_leaves_does_not_end_the_run(
+    clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    """stderr is a pipe that nobody reads: the patch still goes to stdout, with its own exit code."""
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom agentforge.orchestrator import service\n"
+        "from agentforge.cli.main import run\nfrom tests.cli.test_fix import Engine\n"
+        "service.run_fix = Engine(Path('r1')).run_fix\n"
+        "sys.exit(run(['fix', '--issue', 'x', '--no-stream']))\n"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    here = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=clean_env | {"PYTHONPATH": str(here)},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=write,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stdout) == (0, DIFF)
