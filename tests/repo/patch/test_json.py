@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from tests.repo.patch.support import Case, check, ids, numbered
+from tests.repo.patch.support import Case, block, check, diff, ids, numbered
 
 TEXT = numbered(60)
 ONE = json.dumps({"path": "f.py", "old": "line 30\n", "new": "X\n"})
 TWO = json.dumps({"path": "f.py", "old": "line 40\n", "new": "Y\n"})
 BOTH = numbered(60, n30="X", n40="Y")
+PATCH = diff("f.py", "@@ -30 +30 @@\n-line 30\n+X\n")
 CODE = "def f():\n    return 1\n"
 SR = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE"
 
@@ -53,6 +54,30 @@ CASES = [
         "an entry without old", {"f.py": TEXT}, f'[{ONE}, {{"path": "f.py", "new": "z"}}]', reason="malformed"
     ),
     Case("an entry of text", {"f.py": TEXT}, f'[{ONE}, "and so on"]', reason="malformed"),
+    Case(
+        "a diff and JSON for different places",
+        {"f.py": TEXT},
+        f"```diff\n{PATCH}```\n```json\n{TWO}\n```\n",
+        reason="malformed",
+    ),
+    Case(
+        "a diff and JSON that say the same",
+        {"f.py": TEXT},
+        f"```diff\n{PATCH}```\n```json\n{ONE}\n```\n",
+        {"f.py": numbered(60, n30="X")},
+    ),
+    Case(
+        "SEARCH/REPLACE and a diff for different places",
+        {"f.py": TEXT},
+        f"```diff\n{PATCH}```\n" + block("line 40\n", "Y\n", "f.py"),
+        reason="malformed",
+    ),
+    Case(
+        "SEARCH/REPLACE and a diff of a state that is not there",
+        {"f.py": TEXT},
+        f"```diff\n{PATCH.replace('-line 30', '-other')}```\n" + block("line 40\n", "Y\n", "f.py"),
+        {"f.py": numbered(60, n40="Y")},
+    ),
     Case("a list cut after a comma", {"f.py": TEXT}, f"```json\n[{ONE},\n", reason="partial"),
     Case(
         "a path that is no string",
