@@ -14,6 +14,7 @@ from agentforge.sandbox import counters
 from agentforge.sandbox.counters import Counters
 from agentforge.sandbox.engine import API_TIMEOUT_S, engine_errors
 from agentforge.sandbox.limits import USER, ContainerPlan
+from agentforge.sandbox.podman import adapted, is_podman, translated
 from agentforge.sandbox.process import Process, Sink
 
 if TYPE_CHECKING:
@@ -193,10 +194,12 @@ def start(client: DockerClient, plan: ContainerPlan, guard: Guard) -> Container:
     """A running container whose limits were read back; the caller ends it with `dispose`."""
     guard.check()
     with engine_errors("creating the sandbox"):
-        made = client.containers.create(**plan.create_options())
+        podman = is_podman(client)
+        options = plan.create_options()
+        made = client.containers.create(**(adapted(options) if podman else options))
     container = Container(client, str(made.id), plan)
     try:
-        plan.assert_in_force(made.attrs)
+        plan.assert_in_force(translated(made.attrs) if podman else made.attrs)
         guard.watch(container)
         with engine_errors("starting the sandbox"):
             client.api.start(container.id)

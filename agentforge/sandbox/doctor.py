@@ -16,6 +16,7 @@ from agentforge.sandbox.base_image import SOURCE, VERSIONS, find_base_image
 from agentforge.sandbox.container import started
 from agentforge.sandbox.engine import connect, engine_errors
 from agentforge.sandbox.limits import ContainerPlan
+from agentforge.sandbox.podman import engine_name
 from agentforge.sandbox.reaper import orphaned_containers, orphaned_volumes
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def diagnose(settings: SandboxSettings) -> tuple[Check, ...]:
     except EngineUnavailable as error:
         return (Check(name="engine", ok=False, detail=error.what, advice=error.hint),)
     info = _engine_info(client)
-    checks = [_engine(client, info), _disk(info), _base_image(client, settings)]
+    checks = [_engine(client, info), _runtime(settings, info), _disk(info), _base_image(client, settings)]
     if checks[-1].ok:
         checks.append(_limits(client, settings))
     return (*checks, _leftovers(client))
@@ -89,10 +90,9 @@ def _engine_info(client: DockerClient) -> Mapping[str, Any]:
 def _engine(client: DockerClient, info: Mapping[str, Any]) -> Check:
     version = client.version()
     parts = [
-        f"{version.get('Version', '?')} (API {version.get('ApiVersion', '?')})",
+        f"{engine_name(version)} {version.get('Version', '?')} (API {version.get('ApiVersion', '?')})",
         f"cgroup v{info.get('CgroupVersion', '?')}",
         f"storage {info.get('Driver', '?')}",
-        f"runtime {info.get('DefaultRuntime', '?')} of {', '.join(sorted(info.get('Runtimes') or {}))}",
     ]
     missing = [
         name
@@ -104,6 +104,21 @@ def _engine(client: DockerClient, info: Mapping[str, Any]) -> Check:
         ok=not missing,
         detail=", ".join(parts) + (f"; the kernel has no {' and '.join(missing)} limits" if missing else ""),
         advice="enable the memory, pids and cpu control groups of this kernel" if missing else "",
+    )
+
+
+def _runtime(settings: SandboxSettings, info: Mapping[str, Any]) -> Check:
+    known = sorted(info.get("Runtimes") or {})
+    wanted = settings.runtime or str(info.get("DefaultRuntime", "?"))
+    whose = "chosen" if settings.runtime else "the engine's default"
+    ok = settings.runtime is None or settings.runtime in known
+    return Check(
+        name="runtime",
+        ok=ok,
+        detail=f"{wanted} ({whose}); the engine knows {', '.join(known) or 'none by name'}",
+        advice=""
+        if ok
+        else f"install {wanted} and name it in the engine's configuration, or unset sandbox.runtime",
     )
 
 
@@ -149,6 +164,7 @@ def _limits(client: DockerClient, settings: SandboxSettings) -> Check:
         pids=settings.pids,
         workspace_mb=16,
         tmp_mb=16,
+        runtime=settings.runtime,
     )
     output = bytearray()
     try:

@@ -19,6 +19,7 @@ _GONE = (
     "OCI runtime exec failed",
     "no such process",
     "container not found",
+    "container state improper",  # Podman
 )
 _NO_ENGINE_HINT = (
     "start Docker (for example `sudo systemctl start docker`), or run scripts/setup.sh; "

@@ -41,3 +41,10 @@ def test_control_characters_become_visible() -> None:
     assert printable(b"\x1b[31m\x07\x00\x9b") == "\\x1b[31m\\x07\\x00\\x9b"
     assert printable("\u202eevil".encode()) == "\\x202eevil"
     assert printable(b"\xff\xe9") == "\\xff\\xe9"
+
+
+def test_undecodable_bytes_survive_in_the_log(tmp_path: Path) -> None:
+    with CappedOutput(1000, log_path=tmp_path / "x.log", log_limit=5000) as output:
+        output.write(b"caf\xe9 \xff\x00\x1b[31m")
+    assert (tmp_path / "x.log").read_bytes() == b"caf\xe9 \xff\x00\x1b[31m"
+    assert output.text() == "caf\\xe9 \\xff\\x00\\x1b[31m"
