@@ -31,6 +31,7 @@ from agentforge.memory.symbols import CodeSymbol
 from agentforge.memory.tokens import code_tokens
 
 KINDS = ("files", *FIELDS, "symbols", "paths")
+KIND_CODES = {"module": 1, "class": 2}
 _MIN_PART = 200
 _MAX_SHARE = 0.1
 
@@ -58,6 +59,8 @@ class Part:
             self.segments[name] = Segment(join_bags([file.facts.part(number) for file in files]))
         counts = [len(file.facts.symbols) for file in files]
         self.file_of_symbol = np.repeat(np.arange(len(files)), counts)
+        kinds = [symbol.kind for file in files for symbol in file.facts.symbols]
+        self.kinds = np.array([KIND_CODES.get(kind, 0) for kind in kinds], np.int8)
         self.definitions = _definitions(files)
         self.importers: dict[str, list[int]] = {}
         for number, file in enumerate(files):
@@ -102,6 +105,8 @@ class LexicalIndex:
         )
         self._file_offsets = [int(offset) for offset in offsets]
         self._symbol_offsets = [int(n) for n in np.cumsum([0, *(len(part.file_of_symbol) for part in parts)])]
+        self.kinds = np.concatenate([np.empty(0, np.int8), *(part.kinds for part in parts)])
+        self._crowds: dict[int, int] = {}
         self.first_symbol = np.searchsorted(self.file_of_symbol, np.arange(len(self.files) + 1))
 
     @classmethod
@@ -198,6 +203,24 @@ class LexicalIndex:
             for number in part.importers.get(name, [])
         ]
         return [number for number in found if self.alive[number] and number != file]
+
+    def importer_count(self, file: int) -> int:
+        """How many files import `file`."""
+        if file not in self._crowds:
+            self._crowds[file] = len(self.importers_of(file))
+        return self._crowds[file]
+
+    @cached_property
+    def namesakes(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Living files by their name without suffix and leading underscores, and by their folder's name."""
+        by_name: dict[str, list[int]] = {}
+        by_folder: dict[str, list[int]] = {}
+        for number, file in self.living():
+            folders, _, name = file.path.rpartition("/")
+            by_name.setdefault(name.partition(".")[0].lstrip("_"), []).append(number)
+            if folders:
+                by_folder.setdefault(folders.rpartition("/")[2], []).append(number)
+        return by_name, by_folder
 
     def living(self) -> Iterator[tuple[int, IndexedFile]]:
         """The files that count, with their numbers."""

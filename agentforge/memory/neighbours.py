@@ -42,7 +42,7 @@ def _best(index: LexicalIndex, scores: Scores, count: int) -> list[int]:
 
 def _crowd(index: LexicalIndex, file: int) -> float:
     """What everything imports, an import says little of."""
-    return 1 + float(np.log1p(len(index.importers_of(file))))
+    return 1 + float(np.log1p(index.importer_count(file)))
 
 
 def _by_tests(index: LexicalIndex, base: Scores) -> tuple[Scores, Scores]:
@@ -56,12 +56,10 @@ def _by_tests(index: LexicalIndex, base: Scores) -> tuple[Scores, Scores]:
         named[name] = max(named.get(name, 0.0), float(base[number]))
         named[folder] = max(named.get(folder, 0.0), _FOLDER_SHARE * float(base[number]))
     namesakes = np.zeros(len(index.files))
-    for number, file in index.living():
-        folders, _, name = file.path.rpartition("/")
-        stem, folder = name.partition(".")[0].lstrip("_"), folders.rpartition("/")[2]
-        namesakes[number] = max(
-            named.get(stem, 0.0), _FOLDER_SHARE * named.get(folder, 0.0) if folder else 0.0
-        )
+    by_name, by_folder = index.namesakes
+    for name, strength in named.items():
+        for files, share in ((by_name.get(name, []), 1.0), (by_folder.get(name, []), _FOLDER_SHARE)):
+            namesakes[files] = np.maximum(namesakes[files], share * strength)
     return tested, namesakes
 
 

@@ -24,7 +24,7 @@ from agentforge.core.tree import Tree
 from agentforge.memory.evidence import Evidence, read_issue
 from agentforge.memory.facts import FactsCache, Progress
 from agentforge.memory.history import History
-from agentforge.memory.lexical import LexicalIndex
+from agentforge.memory.lexical import KIND_CODES, LexicalIndex
 from agentforge.memory.postings import Scores
 from agentforge.memory.signals import Signals, Surroundings, all_signals, unscaled
 from agentforge.memory.symbols import decode_source
@@ -34,6 +34,7 @@ TEST_PENALTY = 3.0
 MAX_CLASS_LINES = 80
 MAX_CHUNK_CHARS = 8_000
 CANDIDATES = 60
+_KEPT_TEXTS = 100
 _PRIORS = frozenset(
     {"lies aside", "package head", "lines", "at the top", "often changed", "recently changed"}
 )
@@ -112,6 +113,7 @@ class IndexSearch:
         self.tree = tree
         self.history = history
         self.weights = weights or shipped_weights()
+        self._texts: dict[str, list[str]] = {}
 
     def updated(self, tree: Tree, history: History | None = None) -> IndexSearch:
         """The same for another tree; only what differs is read anew."""
@@ -199,8 +201,16 @@ class IndexSearch:
         return Chunk(f"{file.blob}-{symbol.start_line}-{symbol.own_end}", text[:MAX_CHUNK_CHARS])
 
     def _lines(self, path: str, first: int, last: int) -> str:
-        text = decode_source(self.tree.files[path].data) or ""
-        return "\n".join(text.split("\n")[first - 1 : last])
+        return "\n".join(self._split(path)[first - 1 : last])
+
+    def _split(self, path: str) -> list[str]:
+        """The lines of a file; the last few files are kept, as the best symbols lie in few."""
+        lines = self._texts.get(path)
+        if lines is None:
+            if len(self._texts) >= _KEPT_TEXTS:
+                self._texts.clear()
+            lines = self._texts[path] = (decode_source(self.tree.files[path].data) or "").split("\n")
+        return lines
 
     def _symbol(
         self, number: int, score: float, place: int, features: Mapping[str, Scores], ranking: Ranking
@@ -246,9 +256,8 @@ def symbol_features(index: LexicalIndex, ranking: Ranking, own: NDArray[np.int64
     found["best of its file"] = np.divide(
         text[own], best[files], out=np.zeros(len(own)), where=best[files] > 0
     )
-    kinds = [index.symbol(int(number)).symbol.kind for number in own]
-    for kind in ("module", "class"):
-        found[f"is {kind}"] = np.array([one == kind for one in kinds], np.float64)
+    for kind, code in KIND_CODES.items():
+        found[f"is {kind}"] = (index.kinds[own] == code).astype(np.float64)
     return found
 
 
