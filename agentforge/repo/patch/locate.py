@@ -60,7 +60,7 @@ def _climb(
     hunk: Hunk, wanted: Sequence[Op], hay: Haystack, path: str, drift: int | None, phantoms: int
 ) -> Place | None:
     if not phantoms and _stands_as_stated(hunk, wanted, hay.lines):
-        return Place(hunk.index or 0, _shows_ending(hay.lines, hunk.index or 0, wanted))
+        return Place(hunk.index or 0, _shows_ending(hunk, hay.lines, hunk.index or 0, wanted))
     candidates = hay.candidates([op.text for op in wanted])
     if phantoms > hunk.doubtful or hunk.ends_file:
         candidates = [start for start in candidates if start + len(wanted) == len(hay.lines)]
@@ -71,14 +71,14 @@ def _climb(
         loose = not rung.exact or phantoms > 0
         start = _pick(hunk, sorted(starts), hay.lines, path, drift, loose)
         name = "blank lines at its end" if phantoms and rung.exact else rung.name
-        verbatim = rung.verbatim and _shows_ending(hay.lines, start, wanted)
+        verbatim = rung.verbatim and _shows_ending(hunk, hay.lines, start, wanted)
         return Place(start, verbatim, starts[start], "" if not loose else name, phantoms)
     return None
 
 
-def _shows_ending(lines: Sequence[Line], start: int, wanted: Sequence[Op]) -> bool:
-    """Whether the place has a line ending that could agree with the answer's."""
-    return any(line.eol for line in lines[start : start + len(wanted)])
+def _shows_ending(hunk: Hunk, lines: Sequence[Line], start: int, wanted: Sequence[Op]) -> bool:
+    """Whether the place has a line ending that agrees with the answer's, or marks speak of endings."""
+    return hunk.ends_file or any(line.eol for line in lines[start : start + len(wanted)])
 
 
 def _stands_as_stated(hunk: Hunk, wanted: Sequence[Op], lines: Sequence[Line]) -> bool:
