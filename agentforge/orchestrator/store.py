@@ -181,8 +181,16 @@ class RunStore:
         what = f"no run {reference!r}" if not found else f"{reference!r} names {len(found)} runs"
         raise RecordError(what, hint="`agentforge runs list` shows them")
 
-    def _directories(self) -> Iterator[Path]:
-        return (path for path in self.runs.iterdir() if path.is_dir()) if self.runs.is_dir() else iter(())
+    def _directories(self) -> list[Path]:
+        try:
+            return [path for path in self.runs.iterdir() if path.is_dir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise RecordError(
+                f"the runs in {self.runs} cannot be read: {error.strerror}",
+                hint="set AGENTFORGE_DATA_HOME to a folder that you may read",
+            ) from None
 
     def _summary(self, directory: Path) -> RunSummary:
         try:
@@ -246,6 +254,8 @@ def whole_lines(path: Path) -> Iterator[bytes]:
         data = path.read_bytes()
     except FileNotFoundError:
         return iter(())
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from None
     return (line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line)
 
 
