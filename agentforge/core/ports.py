@@ -44,6 +44,8 @@ class Environment(Frozen):
     notes: tuple[str, ...] = ()
     workdir: str = ""
     """Subdirectory of the tree where commands start, "" for the root."""
+    reads: str = ""
+    """"unittest" where the output of a framework "command" names each test as unittest does with -v."""
     junit: str = ""
     """Where a framework "command" writes a JUnit report, relative to `workdir`; "" for none. It is
     written by the tests themselves, so it can be forged: it is compared with the exit code."""

@@ -87,6 +87,7 @@ def _environment(
         framework=command.framework,
         notes=notes,
         workdir=spec.subdirectory.strip("/"),
+        reads=command.reads,
         junit=spec.junit,
     )
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from agentforge.config.settings import SandboxSettings
 from agentforge.core.errors import SandboxLost
 from agentforge.core.ports import Environment, Job, JobResult, LineCoverage, TestRequest
-from agentforge.core.report import Cause, Outcome, TestFailure, TestReport
+from agentforge.core.report import Cause, TestReport
 from agentforge.core.tree import Tree
 from agentforge.sandbox import verdict
 from agentforge.sandbox.archive import unpack_file
+from agentforge.sandbox.command_report import command_report, unittest_reader
 from agentforge.sandbox.container import Container, Ended, Guard, dispose
 from agentforge.sandbox.counters import Counters
+from agentforge.sandbox.foreign_reports import MAX_JUNIT
 from agentforge.sandbox.limits import JOB, REPO
 from agentforge.sandbox.output import CappedOutput
 from agentforge.sandbox.pool import Waiting, WarmPool
@@ -32,8 +34,6 @@ from agentforge.sandbox.test_command import PytestCall, plan_pytest
 if TYPE_CHECKING:
     from docker import DockerClient
 
-COMMAND_TEST = "command"
-"""The id of the one test that a custom command is."""
 _MB = 1024 * 1024
 _REPORT_GRACE_S = 2.0
 _REMOVAL_S = 0.5
@@ -171,38 +171,37 @@ class Executor:
     def _run_command(
         self, environment: Environment, tree: Tree, request: TestRequest, guard: Guard
     ) -> TestReport:
+        reader = unittest_reader(environment, tree)
+        workdir = posixpath.join(REPO, environment.workdir).rstrip("/")
+        junit: bytes | None = None
         with self._container(environment, tree, {}, guard) as box:
             with self._output("tests") as output:
+
+                def sink(chunk: bytes) -> None:
+                    output.write(chunk)
+                    if reader is not None:
+                        reader.write(chunk)
+
                 ended = box.run(
                     environment.test_command,
-                    output.write,
+                    sink,
                     timeout_s=request.timeout_s,
-                    workdir=posixpath.join(REPO, environment.workdir).rstrip("/"),
+                    workdir=workdir,
                     environment=ENVIRONMENT,
                 )
             seen = self._circumstances(box, ended, request.timeout_s, output)
-        cause, detail = verdict.command_cause(seen)
-        passed = cause is Cause.OK and ended.exit_code == 0
-        if cause is Cause.OK and ended.exit_code in (126, 127):
-            cause, detail = (
-                Cause.INFRA,
-                f"the test command could not be started (exit code {ended.exit_code})",
-            )
-        failure = TestFailure(message=detail or f"exit code {ended.exit_code}")
-        return TestReport(
-            outcomes={COMMAND_TEST: Outcome.PASSED if passed else Outcome.FAILED}
-            if cause is Cause.OK
-            else {},
-            failures={} if passed else {COMMAND_TEST: failure},
-            collected=1,
-            exit_code=ended.exit_code,
-            duration_s=ended.duration_s,
-            cause=cause,
-            cause_detail=detail,
-            output=output.text(),
-            log_path=output.log_name,
-            command=environment.test_command,
-            scope=request.scope,
+            if environment.junit and seen.container_running:
+                junit = _file(box, posixpath.join(workdir, environment.junit), MAX_JUNIT)
+        report = command_report(seen, reader, junit, environment.junit)
+        return report.model_copy(
+            update={
+                "exit_code": ended.exit_code,
+                "duration_s": ended.duration_s,
+                "output": output.text(),
+                "log_path": output.log_name,
+                "command": environment.test_command,
+                "scope": request.scope,
+            }
         )
 
     @contextmanager
@@ -259,9 +258,16 @@ def _settled(box: Container, ended: Ended) -> Mapping[str, Any]:
 def _results(box: Container, job: Job) -> dict[str, bytes]:
     found = {}
     for name in job.results:
-        try:
-            archive = box.get(f"{JOB}/out/{name}", job.max_result_bytes + 16 * 1024)
-        except SandboxLost:
-            continue  # not written
-        found[name] = unpack_file(archive, name, job.max_result_bytes)
+        data = _file(box, f"{JOB}/out/{name}", job.max_result_bytes)
+        if data is not None:
+            found[name] = data
     return found
+
+
+def _file(box: Container, path: str, limit: int) -> bytes | None:
+    """A file of the sandbox, None where it was not written. Raises `EnvironmentFault` for an odd one."""
+    try:
+        archive = box.get(path, limit + 16 * 1024)
+    except SandboxLost:
+        return None
+    return unpack_file(archive, path, limit)

@@ -29,6 +29,7 @@ class TestCommand:
     argv: tuple[str, ...]
     framework: str
     notes: tuple[str, ...]
+    reads: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,18 @@ def detect_test_command(tree: Tree, given: str | None, subdirectory: str = "") -
     """The user's command, or what the repository's own files say. Raises `UsageError`."""
     if given is not None:
         return _given(given)
+    django = _django_project(tree, subdirectory)
+    if django is not None:
+        return django
     odd = _oddly_named(tree, subdirectory)
     if odd:
         note = f"tests run with pytest, given {', '.join(odd)}: no file has a name that it looks for"
         return TestCommand((*PYTEST, *odd), "pytest", (note,))
     for name, why in _pytest_hints(tree, subdirectory):
-        return TestCommand(PYTEST, "pytest", (f"tests run with pytest: {name} {why}",))
+        notes = [f"tests run with pytest: {name} {why}"]
+        if tree.kind(name) == "file" and b"--doctest-" in tree.read(name).data:
+            notes.append(f"doctests are among the tests: {name} asks for them")
+        return TestCommand(PYTEST, "pytest", tuple(notes))
     return TestCommand(PYTEST, "pytest", ("tests run with pytest: nothing says otherwise",))
 
 
@@ -115,6 +122,10 @@ def _given(command: str) -> TestCommand:
     pytest = _as_pytest(words)
     if pytest is not None:
         return TestCommand(pytest, "pytest", (f"tests run with the given pytest command: {command}",))
+    if not any(sign in command for sign in _SHELL_SIGNS):
+        found = _as_unittest(words) or _as_django(words) or _as_doctest(words)
+        if found is not None:
+            return replace(found, notes=(f"{found.notes[0]}: {command}",))
     shell = any(sign in command for sign in _SHELL_SIGNS) or "=" in words[0]
     argv = ("sh", "-c", command) if shell else tuple(words)
     return TestCommand(argv, "command", (f"tests run with the given command, as one test: {command}",))
@@ -129,6 +140,87 @@ def _as_pytest(words: Sequence[str]) -> tuple[str, ...] | None:
     if interpreter.startswith("python") and list(words[1:3]) == ["-m", "pytest"]:
         return tuple(words)
     return None
+
+
+def _as_unittest(words: Sequence[str]) -> TestCommand | None:
+    """`python -m unittest`: pytest runs its cases too, where the call says no more than where they are."""
+    if not _is_module(words, "unittest"):
+        return None
+    rest = list(words[3:])
+    places = _unittest_places(rest)
+    if places is not None:
+        note = "tests run with pytest, which collects what this unittest command does"
+        return TestCommand((*PYTEST, *places), "pytest", (note,))
+    verbose = rest if {"-v", "--verbose"} & set(rest) else [*rest, "-v"]
+    if rest[:1] == ["discover"] and "-v" not in rest:
+        verbose = ["discover", "-v", *rest[1:]]
+    note = "tests run with unittest, outcomes are read from its output"
+    return TestCommand((*words[:3], *verbose), "command", (note,), reads="unittest")
+
+
+def _unittest_places(rest: Sequence[str]) -> list[str] | None:
+    """Arguments for pytest, None where unittest's own loading is asked for."""
+    words = [word for word in rest if word not in ("-v", "--verbose", "-q", "--quiet", "-b", "--buffer")]
+    if words[:1] == ["discover"]:
+        words = words[1:]
+    elif any(word.startswith("-") for word in words):
+        return None
+    elif all(word.endswith(".py") for word in words):
+        return words or ["-o", "python_files=test*.py"]
+    else:
+        return None  # a dotted name may be a module, a class or a method
+    folder, pattern = "", "test*.py"
+    while words:
+        word = words.pop(0)
+        if word in ("-s", "--start-directory") and words:
+            folder = words.pop(0)
+        elif word in ("-p", "--pattern") and words:
+            pattern = words.pop(0)
+        elif not word.startswith("-") and not folder:
+            folder = word
+        else:
+            return None
+    return ["-o", f"python_files={pattern}", *([folder] if folder not in ("", ".") else [])]
+
+
+def _as_django(words: Sequence[str]) -> TestCommand | None:
+    """Django's runner, made verbose so that it names each test."""
+    script = words[1:] if posixpath.basename(words[0]).startswith("python") else words
+    if len(script) < 2 or posixpath.basename(script[0]) not in ("manage.py", "runtests.py"):
+        return None
+    rest = list(script[1:])
+    if posixpath.basename(script[0]) == "manage.py" and rest[0] != "test":
+        return None
+    rest = [word for word in rest if not re.match(r"-v\d?$|--verbosity", word) and not word.isdigit()]
+    head = list(words[: len(words) - len(script) + 1])
+    note = "tests run with Django's runner, outcomes are read from its output"
+    return TestCommand((*head, *rest, "-v", "2", "--noinput"), "command", (note,), reads="unittest")
+
+
+def _as_doctest(words: Sequence[str]) -> TestCommand | None:
+    files = [word for word in words[3:] if word != "-v"]
+    if not _is_module(words, "doctest") or not files or any(word.startswith("-") for word in files):
+        return None
+    option = "--doctest-modules" if all(word.endswith(".py") for word in files) else "--doctest-glob=*"
+    return TestCommand((*PYTEST, option, *files), "pytest", ("doctests run with pytest",))
+
+
+def _is_module(words: Sequence[str], name: str) -> bool:
+    return posixpath.basename(words[0]).startswith("python") and list(words[1:3]) == ["-m", name]
+
+
+def _django_project(tree: Tree, subdirectory: str) -> TestCommand | None:
+    """A manage.py, and nothing that prepares pytest for Django: Django's own runner."""
+    manage = posixpath.join(subdirectory, "manage.py")
+    if tree.kind(manage) != "file" or b"DJANGO_SETTINGS_MODULE" not in tree.read(manage).data:
+        return None
+    for path in _configurations(tree, subdirectory):
+        if b"DJANGO_SETTINGS_MODULE" in tree.read(path).data or b"--ds" in tree.read(path).data:
+            return None
+    note = "tests run with Django's runner: there is a manage.py, and no pytest configuration names settings"
+    return TestCommand(
+        ("python", "manage.py", "test", "-v", "2", "--noinput"), "command", (note,), reads="unittest"
+    )
 
 
 def _pytest_hints(tree: Tree, subdirectory: str) -> list[tuple[str, str]]:
