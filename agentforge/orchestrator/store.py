@@ -181,11 +181,11 @@ class RunStore:
         what = f"no run {reference!r}" if not found else f"{reference!r} names {len(found)} runs"
         raise RecordError(what, hint="`agentforge runs list` shows them")
 
-    def _directories(self) -> list[Path]:
+    def _directories(self) -> tuple[Path, ...]:
         try:
-            return [path for path in self.runs.iterdir() if path.is_dir()]
+            return tuple(path for path in self.runs.iterdir() if path.is_dir())
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            return ()
         except OSError as error:
             raise RecordError(
                 f"the runs in {self.runs} cannot be read: {error.strerror}",
