@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from agentforge.core.retrieval import Commit
 from agentforge.memory.facts import Vocabulary
+from agentforge.memory.lexical import query_weights
 from agentforge.memory.paths import is_test
 from agentforge.memory.postings import Bm25, Scores
 from agentforge.memory.tokens import code_tokens
@@ -84,7 +85,7 @@ class History:
         live = known[self._touched] >= 0
         owner, file = self._owner[live], known[self._touched[live]]
         share = 1.0 / np.maximum(1, np.bincount(owner, minlength=self.size))[owner]
-        weights = self._query(text, title)
+        weights = query_weights(self.vocabulary, [(text, 1.0), (title, 1.0)])
         score = self._bm25.scores(weights)[owner]
         similar = np.bincount(file, weights=score**2 * share, minlength=size)
         found["similar commits"] = np.asarray(similar, np.float64)
@@ -94,11 +95,6 @@ class History:
         fresh = np.exp(-self._age[owner])
         found["recently changed"] = np.log1p(np.bincount(file, weights=fresh * share, minlength=size))
         return found
-
-    def _query(self, text: str, title: str) -> dict[int, float]:
-        from agentforge.memory.lexical import query_weights
-
-        return query_weights(self.vocabulary, [(text, 1.0), (title, 1.0)])
 
     def _words(
         self,
