@@ -73,7 +73,7 @@ class WarmPool:
 
     def stock(self, environment: Environment, tree: Tree) -> None:
         """Make containers for `environment` with `tree` as base, in the background."""
-        if environment.framework == "command":
+        if environment.framework != "pytest":
             return
         with self._changed:
             known = self._recipe

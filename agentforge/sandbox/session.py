@@ -16,7 +16,7 @@ from agentforge.sandbox.limits import COLLECTOR_USER, JOB, REPO
 from agentforge.sandbox.process import Relay, Sink
 from agentforge.sandbox.record import MAX_RECORD, ExecutionRecord
 
-INSIDE = ("collect.py", "launch.py", "report_plugin.py")
+INSIDE = ("audit.py", "collect.py", "launch.py", "report_plugin.py")
 ENVIRONMENT = {
     "HOME": "/tmp",  # noqa: S108  inside the container
     "TMPDIR": "/tmp",  # noqa: S108
