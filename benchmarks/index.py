@@ -111,22 +111,37 @@ def measure_saves(tree: Path, home: Path) -> dict[str, Any]:
 
     index = open_index(home)
     settled = threading.Event()
-    times = []
+    found: dict[str, Any] = {}
     with LiveTree(tree, lambda paths: settled.set(), print) as live:
         index.open(live.tree)
-        sizes = {path: len(entry.data) for path, entry in live.tree.files.items() if path.endswith(".py")}
-        target = tree / max(sizes, key=lambda path: (sizes[path], path))  # the largest is the slowest
-        before = target.read_text()
-        for number in range(15):
-            settled.clear()
-            name = f"entirely_new_name_{number}"
-            started = time.perf_counter()
-            target.write_text(f"{before}\n\ndef {name}():\n    return {number}\n")
-            while not index.open(live.tree).index.definitions(name):
-                settled.wait(0.005)
-            times.append(1000 * (time.perf_counter() - started))
-        target.write_text(before)
-    return {"p50_ms": statistics.median(times), "max_ms": max(times), "n": len(times)}
+        sizes = sorted(
+            (len(entry.data), path) for path, entry in live.tree.files.items() if path.endswith(".py")
+        )
+        for label, share in (("median_file", 0.5), ("large_file", 0.95), ("largest_file", 1.0)):
+            size, path = sizes[int(share * (len(sizes) - 1))]
+            times = [_save(tree / path, f"entirely_new_{label}_{n}", live, index, settled) for n in range(7)]
+            found[label] = {
+                "bytes": size,
+                "p50_ms": round(statistics.median(times)),
+                "max_ms": round(max(times)),
+            }
+    return found
+
+
+def _save(target: Path, name: str, live: Any, index: Any, settled: threading.Event) -> float:
+    before = target.read_text()
+    settled.clear()
+    started = time.perf_counter()
+    target.write_text(f"{before}\n\ndef {name}():\n    return 1\n")
+    while not index.open(live.tree).index.definitions(name):
+        settled.wait(0.02)
+        settled.clear()
+    took = 1000 * (time.perf_counter() - started)
+    target.write_text(before)
+    while index.open(live.tree).index.definitions(name):
+        settled.wait(0.02)
+        settled.clear()
+    return took
 
 
 def in_process(task: str, *arguments: str) -> dict[str, Any]:

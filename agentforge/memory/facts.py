@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 import numpy as np
 
@@ -32,9 +31,15 @@ def blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
+def _suffix(path: str) -> str:
+    """Like `PurePosixPath.suffix`, in lower case; asked for every file at every edit, so without objects."""
+    stem, dot, suffix = path.rpartition("/")[2].rpartition(".")
+    return dot + suffix.lower() if stem else ""
+
+
 def is_indexed(path: str) -> bool:
     """Whether a file of this name is worth reading at all."""
-    return PurePosixPath(path).suffix.lower() in SOURCE_SUFFIXES
+    return _suffix(path) in SOURCE_SUFFIXES
 
 
 class Vocabulary:
@@ -161,7 +166,7 @@ class FactsCache:
 
 def facts_key(path: str, blob: str) -> str:
     """Facts depend on the content and, by its suffix, on the language."""
-    return f"{blob}{PurePosixPath(path).suffix.lower()}"
+    return f"{blob}{_suffix(path)}"
 
 
 def compute_facts(split: SplitFile, vocabulary: Vocabulary) -> FileFacts:
