@@ -72,11 +72,11 @@ def _shortened(query: Query, prior: Matrix) -> Query:
 
 
 def worst_rank(query: Query, weights: Matrix) -> int:
-    """Rank of the last gold candidate, from 1; beyond all where one cannot be reached."""
+    """Rank of the last gold candidate, from 1 and after its ties; beyond all where one cannot be reached."""
     if len(query.gold) < query.wanted or not query.gold:
         return 10**6
     scores = query.features @ weights
-    return max(int((scores > scores[row]).sum()) + 1 for row in query.gold)
+    return max(int((scores >= scores[row]).sum()) for row in query.gold)
 
 
 def held_out_ranks(
