@@ -14,6 +14,7 @@ from agentforge.core.report import Cause, Outcome, TestReport
 from agentforge.core.state import Trial
 from agentforge.core.tree import Tree, TreeFile
 from agentforge.orchestrator.context import RunContext
+from agentforge.orchestrator.flaky import without_flaky
 from agentforge.orchestrator.gate import decide_trials, matching
 from agentforge.orchestrator.selection import related_test_files
 
@@ -75,6 +76,7 @@ async def try_candidate(
     base = only_admitted(base, generated)
     report = await run(context, environment, tree, request, candidate.id)
     near = Trial(base=base, candidate=only_admitted(report, generated))
+    near = await _steady(context, environment, generated, near)
     if decide_trials([near], targets, seen=_seen(baseline)).verdict is Verdict.REFUSED:
         return (near,)
     if wide and baseline is not None and not baseline.outcomes.keys() <= base.outcomes.keys():
@@ -132,7 +134,23 @@ async def _whole_suite(
     request = suite_request(context)
     base = baseline or await run_base(context, environment, (), request)
     report = await run(context, environment, tree, request, candidate.id)
-    return Trial(base=base, candidate=report)
+    return await _steady(context, environment, (), Trial(base=base, candidate=report))
+
+
+async def _steady(
+    context: RunContext, environment: Environment, generated: Sequence[GeneratedTest], trial: Trial
+) -> Trial:
+    """The trial without the tests that fail now and then on the base."""
+    if environment.framework == "command":
+        return trial  # its one test is no file that could run again by itself
+
+    async def again(request: TestRequest) -> TestReport:
+        return await run_base(context, environment, generated, request)
+
+    def notice(text: str) -> None:
+        context.notice(text, warning=True)
+
+    return await without_flaky(trial, again, notice, context.settings.sandbox.timeout_s)
 
 
 def only_admitted(report: TestReport, generated: Sequence[GeneratedTest]) -> TestReport:

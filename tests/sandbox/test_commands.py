@@ -11,7 +11,6 @@ from agentforge.core.ports import Environment, EnvironmentSpec, TestRequest
 from agentforge.core.report import Cause, Outcome, TestReport
 from agentforge.sandbox import DockerSandbox
 from agentforge.sandbox.command_report import COMMAND_TEST
-from agentforge.sandbox.flaky import flaky_ids
 from agentforge.sandbox.foreign_reports import UnittestOutput, read_junit
 from agentforge.sandbox.test_command import PYTEST, detect_test_command
 from tests.sandbox.conftest import make_tree
@@ -290,23 +289,3 @@ def test_another_language_with_a_junit_report(sandbox: DockerSandbox, environmen
 
     with pytest.raises(EnvironmentFault, match="not a regular file"):
         run_command(sandbox, environment, plant, "sh run.sh", junit="r.xml")
-
-
-@pytest.mark.docker
-def test_flaky_ids_are_those_that_differ_on_one_tree(
-    sandbox: DockerSandbox, environment: Environment
-) -> None:
-    code = (
-        "import os\n"
-        "def test_steady(): pass\n"
-        "def test_broken(): assert 0\n"
-        "def test_flaky(): assert os.urandom(1)[0] % 2\n"
-    )
-    tree = make_tree({"test_a.py": code})
-    ids = [f"test_a.py::test_{name}" for name in ("steady", "broken", "flaky", "gone")]
-    found = asyncio.run(flaky_ids(sandbox, environment, tree, ids, times=12))
-    assert set(found) == {"test_a.py::test_flaky"}
-    assert "failed and passed" in found["test_a.py::test_flaky"]
-    known = {"test_a.py::test_broken": Outcome.PASSED}
-    (note,) = asyncio.run(flaky_ids(sandbox, environment, tree, ids[1:2], times=1, known=known)).values()
-    assert note.startswith("flaky")
