@@ -43,6 +43,7 @@ class Process:
     ) -> None:
         self._api = api
         self._socket: Any = None
+        self._exit_code: int | None = None
         with engine_errors("running a command in the sandbox"):
             created = api.exec_create(
                 container_id,
@@ -81,18 +82,20 @@ class Process:
         Ends when the command ends, even if a child of it keeps the output open.
         """
         with engine_errors("waiting for a command in the sandbox"):
+            over = False
             while not self._reader.done.wait(min(_POLL_S, max(deadline - time.monotonic(), 0.01))):
                 if self._is_late(deadline, kill):
                     return None, True
-                if self._is_over():  # a child of it keeps the output open
+                over = self._is_over()
+                if over:  # a child of it keeps the output open
                     break
             self._reader.done.wait(_DRAIN_S)
             self._reader.raise_error()
-            while not self._is_over():
+            while not (over or self._is_over()):
                 if self._is_late(deadline, kill):
                     return None, True
                 time.sleep(_SETTLE_S)
-            return self._exit_code(), False
+            return self._exit_code, False
 
     def _is_late(self, deadline: float, kill: Callable[[], None]) -> bool:
         if time.monotonic() <= deadline:
@@ -104,11 +107,8 @@ class Process:
     def _is_over(self) -> bool:
         """An exec that has not begun is "not running" too: only one with an exit code is over."""
         state = self._api.exec_inspect(self._id)
-        return not state["Running"] and state["ExitCode"] is not None
-
-    def _exit_code(self) -> int | None:
-        code: int | None = self._api.exec_inspect(self._id)["ExitCode"]
-        return code
+        self._exit_code = state["ExitCode"]
+        return not state["Running"] and self._exit_code is not None
 
 
 class Relay:

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,24 @@ def test_a_timeout_counts_from_the_order(tests_of: Any) -> None:
 def test_causes_are_those_of_a_fresh_container(tests_of: Any, code: str, cause: Cause) -> None:
     (report,) = tests_of(BASE, BASE.with_changes({"test_it.py": TreeFile(code.encode())}))
     assert report.cause is cause, report
+
+
+@pytest.mark.docker
+def test_a_flood_of_output_costs_little_memory(tests_of: Any) -> None:
+    flood = (
+        "import os\ndef test_flood(capfd):\n    with capfd.disabled():\n"
+        "        for _ in range(200):\n            os.write(1, b'\\xff' * (1 << 20))\n"
+    )
+    tracemalloc.start()
+    (report,) = tests_of(BASE, BASE.with_changes({"test_flood.py": TreeFile(flood.encode())}))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "test_flood.py::test_flood" in report.passed
+    assert peak < 20 << 20
+    assert "bytes left out" in report.output
+    log = Path(report.log_path).read_bytes()
+    assert b"\xff" * 1000 in log
+    assert 7 << 20 < len(log) < 9 << 20
 
 
 @pytest.mark.docker
