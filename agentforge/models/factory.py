@@ -69,7 +69,7 @@ def build_model(
 
 def build_redactor(settings: Settings) -> Redactor:
     """Knows the configured secrets by value, others by shape."""
-    secrets = (settings.model.api_key, settings.github_token)
+    secrets = (settings.model.api_key, settings.github_token, settings.memory.embedding_api_key)
     return Redactor([secret.get_secret_value() for secret in secrets if secret is not None])
 
 

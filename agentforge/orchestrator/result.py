@@ -152,7 +152,7 @@ def _nothing_found(state: RunState) -> str:
     if missing:
         return f"the tests cannot be imported: no module named {missing!r}"
     if state.targets and state.search_reasons:
-        return f"the search found no edit: {state.search_reasons[-1]}"
+        return f"no single edit makes the target tests pass: {state.search_reasons[-1]}"
     base = state.baseline
     if base is not None and base.cause is not Cause.OK:
         detail = f": {base.cause_detail}" if base.cause_detail else ""

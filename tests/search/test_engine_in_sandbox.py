@@ -124,3 +124,42 @@ async def test_the_generated_test_file_is_no_part_of_the_changes(
     assert outcome.plausible
     assert all("test_new.py" not in edit.changes for edit in outcome.plausible)
     assert isinstance(outcome.plausible[0].changes["stats.py"], TreeFile)
+
+
+UNITTEST = """import unittest
+from stack import Stack
+
+
+class StackTest(unittest.TestCase):
+    def test_lifo(self):
+        stack = Stack()
+        for item in (1, 2, 3):
+            stack.push(item)
+        self.assertEqual([stack.pop(), stack.pop(), stack.pop()], [3, 2, 1])
+
+    @unittest.skip("not yet")
+    def test_later(self):
+        self.fail()
+"""
+STACK = """class Stack:
+    def __init__(self):
+        self.items = []
+
+    def push(self, item):
+        self.items.append(item)
+
+    def pop(self):
+        return self.items.pop(0)
+"""
+
+
+async def test_failures_of_unittest_are_seen_though_they_are_not_raised(
+    make_engine: Callable[..., SearchEngine], environment: Environment
+) -> None:
+    tree = make_tree({"stack.py": STACK, "test_stack.py": UNITTEST})
+    outcome = await make_engine().repair(environment, tree, ISSUE, ["test_stack.py::StackTest::test_lifo"])
+    assert {seen.test.rpartition("::")[2]: seen.outcome for seen in outcome.observations} == {
+        "test_lifo": "failed",
+        "test_later": "skipped",
+    }
+    assert outcome.plausible, outcome.reasons

@@ -42,10 +42,24 @@ async def search_edits(state: RunState, context: RunContext) -> Delta:
     for reason in outcome.reasons:
         context.notice(f"search: {reason}")
     context.notice(f"search: {outcome.tried} candidates tried, {len(outcome.plausible)} plausible")
+    _show_alternatives(context, outcome.plausible)
     return {
         "found": tuple(_edit(number, edit) for number, edit in enumerate(outcome.plausible[:MAX_PLAUSIBLE])),
         "search_reasons": tuple(outcome.reasons),
     }
+
+
+def _show_alternatives(context: RunContext, plausible: tuple[RankedEdit, ...]) -> None:
+    """Several edits that pass the same tests: the tests do not tell them apart, a person may."""
+    if len(plausible) < 2:
+        return
+    context.notice(
+        f"{len(plausible)} edits pass these tests, so look at the choice; they are tried in this order:",
+        hint="one more example in the issue tells them apart",
+        warning=True,
+    )
+    for edit in plausible[:MAX_PLAUSIBLE]:
+        context.notice(f"search: {edit.text}")
 
 
 def _edit(number: int, ranked: RankedEdit) -> Edit:

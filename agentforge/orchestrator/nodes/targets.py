@@ -39,10 +39,23 @@ async def reproduce_issue(state: RunState, context: RunContext) -> Delta:
         timeout_s=context.settings.sandbox.timeout_s,
     )
     context.emit(TestsSynthesized(accepted=found.tests, discarded=found.discarded))
+    _offer_failing_tests(state, context, known=bool(found.tests or found.existing))
     existing = () if found.tests else found.existing
     for test in existing:
         context.notice(f"target test, since it fails and the issue speaks of it: {test}")
     return {"reproduced": found.tests, "existing": existing}
+
+
+def _offer_failing_tests(state: RunState, context: RunContext, *, known: bool) -> None:
+    """Tests that fail now are the nearest evidence there may be: name the command that takes one."""
+    failing = sorted(state.baseline.failed) if state.baseline is not None else []
+    if failing and not known:
+        text = (
+            f"{len(failing)} tests fail now; one of them may show the bug"
+            if len(failing) > 1
+            else "a test fails now"
+        )
+        context.notice(text, hint=f"--test-id {failing[0]} makes it the target", warning=True)
 
 
 async def synthesize_tests(state: RunState, context: RunContext) -> Delta:

@@ -19,10 +19,13 @@ def run_item(item: Any, following: Any) -> tuple[str, Any]:
 
     if getattr(item, "_request", None) is False:
         item._initrequest()
+    if hasattr(item, "_excinfo"):
+        item._excinfo = []
     outcome, error = "passed", None
     try:
         item.ihook.pytest_runtest_setup(item=item)
         item.ihook.pytest_runtest_call(item=item)
+        _raise_kept(item)
     except pytest.skip.Exception:
         outcome = "skipped"
     except BaseException as raised:
@@ -32,6 +35,13 @@ def run_item(item: Any, following: Any) -> tuple[str, Any]:
     except BaseException as raised:
         outcome, error = "failed", error or raised
     return outcome, error
+
+
+def _raise_kept(item: Any) -> None:
+    """unittest hands its failures to pytest, which keeps them until a report is made: raise the first."""
+    kept = getattr(item, "_excinfo", None)
+    if kept:
+        raise kept[0].value
 
 
 def describe(error: BaseException, root: str) -> dict[str, Any]:
