@@ -23,7 +23,8 @@ as_repository() { # FOLDER: one commit of what is in it
 repair() { # REPOSITORY ISSUE: time it, and fail with its exit code
   local started=$SECONDS
   "$VENV/bin/agentforge" fix --repo "$1" --issue "@$2" --workflow search --output "$1.diff"
-  say "repaired in $((SECONDS - started)) s; the patch is $1.diff"
+  say "repaired in $((SECONDS - started)) s; this is the patch, also in $1.diff"
+  cat "$1.diff"
 }
 
 rm -rf "$WORK/intervals" "$WORK/boltons"
@@ -41,4 +42,5 @@ tar -xzf "$archive" -C "$WORK/boltons" --strip-components 1
 as_repository "$WORK/boltons"
 repair "$WORK/boltons" examples/boltons/ISSUE.md
 
-say "the record: AGENTFORGE_DATA_HOME=$WORK/data agentforge runs show last"
+say "the demo keeps its records apart; to look at them:"
+say "  AGENTFORGE_DATA_HOME=$WORK/data $VENV/bin/agentforge runs show last"
