@@ -163,7 +163,7 @@ def _print_reasons(console: Console, decision: GateDecision | None) -> None:
 def _facts(result: RunResult, applied_to: str | None) -> Iterator[tuple[str, str]]:
     yield "cost", f"{spent(result.spend)} · {seconds(result.duration_s)} · workflow {result.workflow}"
     if applied_to:
-        yield "handed to", applied_to
+        yield "given to", applied_to
     if result.outcome != "dry_run":
         yield "record", str(result.run_dir)
         yield "next", _next_command(result, applied_to)

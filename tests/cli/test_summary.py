@@ -70,7 +70,7 @@ def test_a_verified_result_shows_verdict_diff_tests_cost_record_and_next_command
 
 def test_an_applied_result_names_the_place_and_the_record() -> None:
     text = shown(result(), applied_to="branch fix-1 (abc)", show_diff=False)
-    assert "handed to  branch fix-1 (abc)" in text
+    assert "given to branch fix-1 (abc)" in text
     assert "agentforge runs show r1" in text
     assert "+x = 2" not in text
 
