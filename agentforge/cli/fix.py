@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agentforge.cli import options as opt
+from agentforge.cli.dockerfile import read_dockerfile
 from agentforge.cli.failures import error_document, reader_may_leave, report_failure, tell
 from agentforge.cli.output import ConfigOption, JsonOption, print_bytes, print_json, resolve_settings
 from agentforge.core.errors import AgentForgeError, ExitCode, UsageError
@@ -52,6 +53,9 @@ def fix(
     sandbox_timeout: opt.SandboxTimeout = None,
     setup: opt.Setup = None,
     image: opt.Image = None,
+    apt: opt.Apt = None,
+    dockerfile: opt.Dockerfile = None,
+    junit: opt.Junit = "",
     include_uncommitted: opt.IncludeUncommitted = False,
     memory: opt.Memory = None,
     apply: opt.Apply = False,
@@ -122,6 +126,9 @@ def build_task(options: opt.FixOptions, settings: Settings) -> RepairTask:
         test_command=options.test,
         setup=options.setup,
         image=options.image,
+        apt=options.apt,
+        dockerfile=read_dockerfile(options.dockerfile, options.image),
+        junit=options.junit,
         tests_scope=settings.tests_scope,
     )
 

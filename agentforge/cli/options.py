@@ -60,6 +60,17 @@ Setup = Annotated[
 Image = Annotated[
     str | None, typer.Option("--image", metavar="IMAGE", help="Container image with everything installed.")
 ]
+Apt = Annotated[
+    list[str] | None,
+    typer.Option("--apt", metavar="PACKAGE", help="Debian package the tests need. May be repeated."),
+]
+Dockerfile = Annotated[
+    Path | None, typer.Option("--dockerfile", metavar="FILE", help="Builds the container image.")
+]
+Junit = Annotated[
+    str,
+    typer.Option("--junit", metavar="PATH", help="Where the command of --test leaves a JUnit report."),
+]
 IncludeUncommitted = Annotated[
     bool, typer.Option("--include-uncommitted", help="Take uncommitted changes into the base.")
 ]
@@ -108,6 +119,9 @@ class FixOptions:
     test_id: tuple[str, ...]
     setup: tuple[str, ...]
     image: str | None
+    apt: tuple[str, ...]
+    dockerfile: Path | None
+    junit: str
     include_uncommitted: bool
     apply: bool
     branch: str | None
@@ -124,7 +138,8 @@ class FixOptions:
         """Check what the parser cannot. Raises `UsageError`."""
         own = {field.name for field in fields(FixOptions)} - {"overrides"}
         kept = {name: value for name, value in values.items() if name in own}
-        kept["test_id"], kept["setup"] = tuple(values["test_id"] or ()), tuple(values["setup"] or ())
+        for name in ("test_id", "setup", "apt"):
+            kept[name] = tuple(values[name] or ())
         overrides = {key: values[option] for option, key in SETTINGS_BY_OPTION.items()}
         options = FixOptions(**kept, overrides=overrides)
         options.check(values)
@@ -147,6 +162,8 @@ class FixOptions:
         for name in ("repo", "test", "image", "branch", "base", "model", "base_url", "workflow"):
             if values[name] is not None and not values[name].strip():
                 raise UsageError(f"--{name.replace('_', '-')} is empty")
+        if self.junit and self.test is None:
+            raise UsageError("--junit needs the command that writes it", hint="give it with --test")
         self._check_commands()
 
     def _check_commands(self) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentforge.cli.dockerfile import read_dockerfile
 from agentforge.cli.output import ConfigOption, JsonOption, print_json, resolve_settings
 from agentforge.cli.sanitize import one_line
-from agentforge.core.errors import ExitCode, ImageError, UsageError
+from agentforge.core.errors import ExitCode, ImageError
 
 if TYPE_CHECKING:
     from agentforge.config.settings import SandboxSettings
@@ -103,7 +104,7 @@ def env(
         test,
         subdirectory,
         apt=tuple(apt or ()),
-        dockerfile=_read(dockerfile, image) if dockerfile is not None else None,
+        dockerfile=read_dockerfile(dockerfile, image),
         junit=junit,
     )
     made = asyncio.run(DockerSandbox(settings, "env", progress=_progress).prepare(tree, spec))
@@ -146,15 +147,6 @@ def prune(
 
 def _settings(config: Path | None) -> SandboxSettings:
     return resolve_settings(config).settings.sandbox
-
-
-def _read(dockerfile: Path, image: str | None) -> str:
-    if image is not None:
-        raise UsageError("--image and --dockerfile exclude each other", hint="give one of them")
-    try:
-        return dockerfile.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the Dockerfile {dockerfile} cannot be read: {error}") from error
 
 
 def _open(repo: str, base: str | None) -> tuple[Tree, str]:

@@ -35,6 +35,12 @@ class RepairTask(Frozen):
     test_command: str | None = None
     setup: tuple[str, ...] = ()
     image: str | None = None
+    apt: tuple[str, ...] = ()
+    """Debian packages of the environment."""
+    dockerfile: str | None = None
+    """Text of a Dockerfile that makes the image; excludes `image`."""
+    junit: str = ""
+    """Where the test command leaves a JUnit report, "" for nowhere."""
     tests_scope: Literal["related", "all"] = "all"
 
 

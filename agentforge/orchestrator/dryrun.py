@@ -48,6 +48,9 @@ def _lines(task: RepairTask, settings: Settings, workflow: Workflow, intake: Int
     yield from command.notes
     for target in task.target_tests:
         yield f"target test: {target}"
-    yield f"image: {task.image or 'found or built from the base image ' + box.base_image}"
+    made = "built from the given Dockerfile" if task.dockerfile is not None else task.image
+    yield f"image: {made or 'found or built from the base image ' + box.base_image}"
+    if task.apt:
+        yield f"Debian packages: {', '.join(task.apt)}"
     yield f"container: {box.memory_mb} MB, {box.cpus:g} CPU, {box.pids} pids, no network"
     yield "limits: " + (", ".join(f"{name} {value:g}" for name, value in limits.items()) or "none")

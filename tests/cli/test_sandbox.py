@@ -120,3 +120,11 @@ def test_wishes_that_cannot_be_met_are_one_clear_line(cli: Cli, tmp_path: Path) 
     cli(*env, "--image", "agentforge-none:0").assert_one_clear_line(
         ExitCode.ENVIRONMENT, "not on this machine"
     )
+
+
+def test_fix_checks_the_same_wishes(cli: Cli, tmp_path: Path) -> None:
+    fix = ("fix", "--repo", str(tmp_path), "--issue", "it is broken")
+    missing = str(tmp_path / "Dockerfile")
+    cli(*fix, "--dockerfile", missing).assert_one_clear_line(ExitCode.USAGE, "cannot be read")
+    cli(*fix, "--dockerfile", missing, "--image", "x").assert_one_clear_line(ExitCode.USAGE, "exclude each")
+    cli(*fix, "--junit", "out.xml").assert_one_clear_line(ExitCode.USAGE, "needs the command")

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from agentforge.config.settings import SandboxSettings
 from agentforge.core.errors import ExitCode
+from agentforge.sandbox.base_image import ensure_base_image
 from tests.orchestrator.conftest import SHOP, make_repository
 from tests.orchestrator.test_five_agents import PASS, PLAN, RIGHT, TESTS, script
 from tests.support.model_server import ScriptedModel
@@ -95,6 +97,46 @@ async def test_a_test_command_that_fails_on_the_base_is_the_target(
         run = await fix(repository, settings, test_command="python check.py")
     assert run.result.outcome == "verified", run.result.summary
     assert run.result.decision.fail_to_pass == ("command",)
+
+
+async def test_the_command_its_junit_file_and_its_image_are_the_users(
+    tmp_path: Path, configure: Callable[..., Any], fix: Callable[..., Any]
+) -> None:
+    """A Dockerfile makes the image, a JUnit report tells the command's tests apart."""
+    check = (
+        "from shop.money import split\n"
+        "bad = '' if sum(split(10, 3)) == 10 else '<failure/>'\n"
+        'case = f\'<testcase name="sum">{bad}</testcase><testcase name="mark"/>\'\n'
+        "open('out.xml', 'w').write(f'<testsuite>{case}</testsuite>')\n"
+        "assert open('/mark').read().strip() == 'here'\n"
+        "raise SystemExit(bool(bad))\n"
+    )
+    repository = make_repository(tmp_path / "shop", SHOP | {"check.py": check})
+    base = ensure_base_image(SandboxSettings())
+    dockerfile = f"FROM {base}\nUSER 0\nRUN echo here > /mark\nUSER 1000\n"
+    with ScriptedModel({"planner": [PLAN], "coder": [ONCE], "critic": [PASS]}) as server:
+        settings = configure(model__base_url=server.base_url, model__edit_format="diff")
+        run = await fix(
+            repository,
+            settings,
+            test_command="python check.py",
+            dockerfile=dockerfile,
+            junit="out.xml",
+        )
+    assert run.result.outcome == "verified", run.result.summary
+    assert set(run.result.decision.fail_to_pass) == {"command", "sum"}
+    assert "mark" in run.result.decision.pass_to_pass
+
+
+async def test_debian_packages_reach_the_environment(
+    tmp_path: Path, configure: Callable[..., Any], fix: Callable[..., Any]
+) -> None:
+    """They are the environment's business: one that is no package ends the run before anything is built."""
+    repository = make_repository(tmp_path / "shop", SHOP)
+    with ScriptedModel({"planner": [PLAN]}) as server:
+        run = await fix(repository, configure(model__base_url=server.base_url), apt=("--yes",))
+    assert run.result.exit_code == ExitCode.USAGE
+    assert "not the name of a Debian package: --yes" in run.result.summary
 
 
 async def test_edits_of_tests_are_left_out_and_said(

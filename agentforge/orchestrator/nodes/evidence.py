@@ -24,7 +24,13 @@ async def prepare_environment(state: RunState, context: RunContext) -> Delta:
     """Find or build the image in which the repository's tests run."""
     task = state.task
     spec = EnvironmentSpec(
-        image=task.image, setup=task.setup, test_command=task.test_command, subdirectory=task.subdirectory
+        image=task.image,
+        setup=task.setup,
+        test_command=task.test_command,
+        subdirectory=task.subdirectory,
+        apt=task.apt,
+        dockerfile=task.dockerfile,
+        junit=task.junit,
     )
     environment = await context.sandbox.prepare(context.workspace.tree, spec)
     for note in environment.notes:
