@@ -23,7 +23,7 @@ def test_doctor_finds_this_machine_fit(cli: Cli) -> None:
     ended = cli("sandbox", "doctor", "--json")
     assert ended.code == ExitCode.VERIFIED, ended.out
     found = {check["name"]: check for check in json.loads(ended.out)["checks"]}
-    assert list(found) == ["engine", "disk", "base image", "limits", "leftovers"]
+    assert list(found) == ["engine", "runtime", "disk", "base image", "limits", "leftovers"]
     for limit in (
         "memory limit",
         "disk limit",

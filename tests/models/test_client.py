@@ -219,7 +219,7 @@ async def test_an_endpoint_that_ignores_stream_is_understood() -> None:
 async def test_a_web_page_is_no_endpoint() -> None:
     with (
         ScriptedModel([Reply(body="<html>hi</html>", content_type="text/html")]) as server,
-        pytest.raises(BadRequestError, match=r"text/html.*base_url"),
+        pytest.raises(BadRequestError, match=r"text/html.*--base-url"),
     ):
         await client_for(server).complete(ask())
 

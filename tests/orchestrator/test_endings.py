@@ -91,7 +91,7 @@ def nothing_made(**changes: Any) -> RunState:
 
 def test_a_search_without_a_result_ends_with_its_own_reason() -> None:
     ending = ending_of_state(nothing_made(search_reasons=("slow", "every candidate was tried")), "off")
-    assert ending.summary == "the search found no edit: every candidate was tried"
+    assert ending.summary == "no single edit makes the target tests pass: every candidate was tried"
 
 
 def test_a_base_that_did_not_run_is_the_reason() -> None:

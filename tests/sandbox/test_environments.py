@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import textwrap
 from pathlib import Path
@@ -137,7 +138,8 @@ def test_a_failing_build_says_why_and_leaves_nothing(
 
 
 def build_containers(engine: Any) -> set[str]:
-    filters = {"label": f"{labels.ROLE}={labels.ROLE_BUILD}"}
+    """Of this process: other tests build at the same time."""
+    filters = {"label": [f"{labels.ROLE}={labels.ROLE_BUILD}", f"{labels.PID}={os.getpid()}"]}
     return {one.id for one in engine.containers.list(all=True, filters=filters)}
 
 
