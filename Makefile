@@ -2,7 +2,7 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup demo test again check quick clean
+.PHONY: help setup demo test check quick clean
 
 help: ## what each target does
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -19,13 +19,11 @@ check: setup ## lint, format, types, import rules
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-test: setup check ## everything: checks and all tests
-	$(PY) -m pytest -n 2 --dist loadgroup || $(MAKE) --no-print-directory again
-
 # Timing tests share two cores with their neighbours: what failed runs once more, alone, in plain sight.
-again:
-	@echo "make test: what failed above runs once more, alone"
-	$(PY) -m pytest --last-failed --last-failed-no-failures none
+test: setup check ## everything: checks and all tests
+	$(PY) -m pytest -n 2 --dist loadgroup || { \
+	  echo "make test: what failed above runs once more, alone"; \
+	  $(PY) -m pytest --last-failed --last-failed-no-failures none; }
 
 quick: setup ## tests that need no container engine
 	$(PY) -m pytest -n 2 -m "not docker and not slow"
