@@ -1,0 +1,1 @@
+"""Suites, trial records, statistics, tables and plots (design, section 1)."""
