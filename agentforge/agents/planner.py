@@ -10,13 +10,14 @@ from agentforge.agents.base import Agent, Compose, was_cut
 from agentforge.agents.context import clip, code_views, symbol_places
 from agentforge.agents.plan_parser import PlanProblem, parse_plan, plan_for
 from agentforge.agents.prompts import render
+from agentforge.agents.recall import recall
 from agentforge.config.settings import AgentName
 from agentforge.core.chat import Message
 from agentforge.core.errors import ModelError
 from agentforge.core.paths import is_test_path
 from agentforge.core.plan import Plan
 from agentforge.core.ports import TokenSink
-from agentforge.core.retrieval import Episode, Retrieved
+from agentforge.core.retrieval import Retrieved
 from agentforge.core.task import Issue
 from agentforge.core.tree import Tree
 from agentforge.models.errors import EmptyAnswerError
@@ -71,7 +72,7 @@ def _composer(issue: Issue, retrieved: Retrieved, tree: Tree, problem: str) -> C
             "planner",
             issue=clip(issue.text, int(room * 0.3)),
             views=code_views(tree, symbol_places(retrieved.symbols), int(room * 0.5), small=600),
-            episodes=_short(retrieved.episodes, int(room * 0.15)),
+            recalled=recall(retrieved, int(room * 0.15)),
             problem=problem,
             example=_example(retrieved),
         )
@@ -87,11 +88,3 @@ def _example(retrieved: Retrieved) -> tuple[str, str]:
     """(file, symbol) for the prompt's example: real ones, since a weak model copies what it sees."""
     code = [(item.path, item.name) for item in retrieved.symbols if not is_test_path(item.path)]
     return code[0] if code else ("src/module.py", "function_name")
-
-
-def _short(episodes: tuple[Episode, ...], tokens: int) -> list[tuple[str, str]]:
-    """(issue, patch) of past fixes, each with an equal share; none where the share is too small."""
-    each = tokens // max(1, len(episodes))
-    if each < 60:
-        return []
-    return [(clip(item.summary or item.issue, each // 2), clip(item.patch, each // 2)) for item in episodes]

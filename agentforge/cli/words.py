@@ -134,6 +134,8 @@ def _retrieved(event: events.ContextRetrieved) -> Iterator[Line]:
         yield Line("memory", f"{plural(len(event.symbols), 'symbol')}: {places}")
     if event.episodes:
         yield Line("memory", f"{plural(len(event.episodes), 'similar episode')}: {listed(event.episodes)}")
+    if event.insights:
+        yield Line("memory", f"{plural(len(event.insights), 'lesson')}: {listed(event.insights)}")
 
 
 def _plan(event: events.PlanMade) -> Iterator[Line]:
@@ -216,6 +218,10 @@ def _stored(event: events.EpisodeStored) -> Iterator[Line]:
     yield Line("memory", f"remembered as episode {event.episode}", "dim")
 
 
+def _learned(event: events.InsightLearned) -> Iterator[Line]:
+    yield Line("memory", f"lesson from {plural(len(event.episodes), 'episode')}: {event.lesson}", "dim")
+
+
 def _notice(event: events.Notice) -> Iterator[Line]:
     style = {"info": "", "warning": "yellow", "error": "red"}[event.level]
     label = "" if event.level == "info" else f"{event.level}: "
@@ -250,5 +256,6 @@ _SPEAKERS: Mapping[type, Callable[[Any], Iterator[Line]]] = {
     events.SearchProgress: _search,
     events.Explained: _explained,
     events.EpisodeStored: _stored,
+    events.InsightLearned: _learned,
     events.Notice: _notice,
 }

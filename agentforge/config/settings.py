@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from agentforge.core.task import Limits
 
-AgentName = Literal["planner", "coder", "tester", "debugger", "critic", "explainer"]
+AgentName = Literal["planner", "coder", "tester", "debugger", "critic", "explainer", "distiller"]
 EditFormat = Literal["auto", "diff", "search_replace", "symbol"]
 
 
@@ -91,6 +91,8 @@ class MemorySettings(Section):
     k: int = Field(default=5, ge=0)
     history: int = Field(default=3000, ge=0)
     """How many past commits the ranking of files may read; 0 reads none."""
+    distil: bool = True
+    """Ask the model, where there is one, what at least three similar fixes have in common."""
     embedding_base_url: str | None = None
     """An OpenAI-compatible endpoint for vectors; without one they are made offline, with no model."""
     embedding_api_key: SecretStr | None = None

@@ -89,6 +89,9 @@ class ContextRetrieved(EventBase):
     type: Literal["context_retrieved"] = "context_retrieved"
     symbols: tuple[tuple[str, str, int, int], ...] = ()
     episodes: tuple[str, ...] = ()
+    insights: tuple[str, ...] = ()
+    warnings: int = 0
+    """Failed attempts of similar issues."""
 
 
 class PlanMade(EventBase):
@@ -186,6 +189,15 @@ class EpisodeStored(EventBase):
     episode: str
 
 
+class InsightLearned(EventBase):
+    """A model put into words what `episodes` have in common."""
+
+    type: Literal["insight_learned"] = "insight_learned"
+    insight: str
+    lesson: str
+    episodes: tuple[str, ...]
+
+
 class Notice(EventBase):
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning", "error"] = "info"
@@ -225,6 +237,7 @@ Event = Annotated[
     | SearchProgress
     | Explained
     | EpisodeStored
+    | InsightLearned
     | Notice
     | RunFinished,
     Field(discriminator="type"),

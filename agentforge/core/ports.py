@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -11,7 +11,7 @@ from agentforge.core.base import Frozen
 from agentforge.core.chat import Completion, ModelRequest
 from agentforge.core.patch import Patch
 from agentforge.core.report import Cause, TestReport
-from agentforge.core.retrieval import Episode, Retrieved
+from agentforge.core.retrieval import Episode, Insight, Retrieved
 from agentforge.core.task import Issue
 from agentforge.core.tree import Changes, Tree
 
@@ -146,6 +146,12 @@ class Retriever(Protocol):
 
     async def store(self, episode: Episode) -> str:
         """Remember; the episode's id, "" where it could not be kept."""
+
+    async def outcome(self, used: Sequence[Insight], *, verified: bool) -> None:
+        """Tell the insights a run was given whether it ended verified."""
+
+    async def learn(self, lesson: str, episodes: Sequence[str]) -> str:
+        """Keep a lesson that those episodes support; the insight's id, "" where it could not be kept."""
 
 
 class Clock(Protocol):

@@ -8,7 +8,7 @@ from agentforge.core.patch import Candidate, GeneratedTest
 from agentforge.core.plan import Plan
 from agentforge.core.ports import Environment
 from agentforge.core.report import TestReport
-from agentforge.core.retrieval import Retrieved
+from agentforge.core.retrieval import FailedAttempt, Retrieved
 from agentforge.core.task import RepairTask
 from agentforge.core.tree import TreeFile
 
@@ -40,12 +40,14 @@ class Trial(Frozen):
 
 
 class Attempt(Frozen):
-    """What the deadlock detector compares: failure signature and edit places of one executed candidate."""
+    """One executed candidate: what the deadlock detector compares, and why it was refused."""
 
     round: int
     candidate: str
     signature: str
     places: tuple[str, ...] = ()
+    refused: FailedAttempt | None = None
+    """None where the gate accepted it."""
 
 
 class CriticVerdict(Frozen):

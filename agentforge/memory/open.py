@@ -52,10 +52,11 @@ def open_insights(
     settings: MemorySettings | None = None,
     *,
     embedder: Embedder | None = None,
+    redactor: Redactor | None = None,
     timeout_s: float = LOCK_TIMEOUT_S,
 ) -> InsightStore:
     """Lessons distilled from episodes, beside them in the same store."""
-    return InsightStore(open_store(data_home, settings, embedder=embedder, timeout_s=timeout_s))
+    return InsightStore(open_store(data_home, settings, embedder=embedder, timeout_s=timeout_s), redactor)
 
 
 def open_index(

@@ -14,6 +14,7 @@ from agentforge.core.retrieval import Commit, Episode, Insight, Retrieved, Symbo
 from agentforge.core.task import Issue
 from agentforge.core.tree import Tree
 from agentforge.memory.embed import Embedder
+from agentforge.memory.endpoint import Meter, open_embedder
 from agentforge.memory.episodes import warnings_of
 from agentforge.memory.open import LOCK_TIMEOUT_S, open_episodes, open_index, open_insights
 
@@ -28,7 +29,8 @@ class MemoryRetriever:
 
     A part that fails is left out and told once through `warn`; text ranking of the repository needs no
     store and goes on. With `settings.enabled` false nothing is read or written. `commits` gives ancestors
-    of the base, newest first; it is called once, in a thread, when first needed.
+    of the base, newest first; it is called once, in a thread, when first needed. `meter` counts what an
+    embedding endpoint bills.
     """
 
     def __init__(
@@ -41,14 +43,18 @@ class MemoryRetriever:
         redactor: Redactor | None = None,
         timeout_s: float = LOCK_TIMEOUT_S,
         commits: ReadCommits | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._settings = settings
         self._warn = warn
         self._warned: set[str] = set()
+        embedder = embedder or open_embedder(settings, meter)
         self._episodes = open_episodes(
             data_home, settings, embedder=embedder, redactor=redactor, timeout_s=timeout_s
         )
-        self._insights = open_insights(data_home, settings, embedder=embedder, timeout_s=timeout_s)
+        self._insights = open_insights(
+            data_home, settings, embedder=embedder, redactor=redactor, timeout_s=timeout_s
+        )
         self._index = open_index(data_home, settings, embedder=embedder, timeout_s=timeout_s)
         self._vectors_work = True
         self.commits = commits
@@ -80,14 +86,24 @@ class MemoryRetriever:
         if self._settings.enabled and used:
             await asyncio.to_thread(self._attempt, "insights", lambda: self._outcome(used, verified), None)
 
+    async def learn(self, lesson: str, episodes: Sequence[str]) -> str:
+        """Keep a model's lesson; its id, "" where it was not kept. A failure is a warning."""
+        if not self._settings.enabled:
+            return ""
+        return await asyncio.to_thread(
+            self._attempt, "insights", lambda: self._insights.add(lesson, episodes).id, ""
+        )
+
     def _store(self, episode: Episode) -> str:
         kept = self._episodes.store(episode).id
         self._attempt("insights", lambda: self._insights.refresh(self._episodes.list()), None)
         return kept
 
     def _outcome(self, used: Sequence[Insight], verified: bool) -> None:
+        known = {insight.id for insight in self._insights.list(retracted=True)}
         for insight in used:
-            self._insights.outcome(insight.id, helped=verified)
+            if insight.id in known:  # another process may have forgotten it meanwhile
+                self._insights.outcome(insight.id, helped=verified)
 
     def _lessons(self, query: str, k: int) -> tuple[tuple[Episode, ...], tuple[Insight, ...]]:
         episodes = self._attempt("episodes", lambda: self._episodes.search(query, k), tuple[Episode, ...]())

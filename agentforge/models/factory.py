@@ -16,7 +16,7 @@ from agentforge.models.client import OpenAIModel
 from agentforge.models.endpoint import endpoint_url
 from agentforge.models.errors import EmptyAnswerError, UnknownModelError
 from agentforge.models.ledger import Ledger
-from agentforge.models.prices import prices_for
+from agentforge.models.prices import embedding_prices, prices_for
 from agentforge.models.record import CallListener, MeteredModel, RecordingModel
 from agentforge.models.replay import ReplayModel
 
@@ -36,7 +36,8 @@ def build_ledger(settings: Settings, monotonic: Callable[[], float] = time.monot
 
     Raises `UsageError` at once where a cost limit is set and the price of a configured model is unknown.
     """
-    ledger = Ledger(settings.limits, prices_for(settings.model), monotonic)
+    prices = {**prices_for(settings.model), **embedding_prices(settings)}
+    ledger = Ledger(settings.limits, prices, monotonic)
     for model in sorted({settings.model.name, *(model_for(settings, agent) for agent in settings.agents)}):
         ledger.check_price(model)
     return ledger

@@ -18,6 +18,8 @@ from agentforge.models.prices import cost_usd
 CHARS_PER_TOKEN = 3.5
 BYTES_PER_TOKEN = 2
 MESSAGE_TOKENS = 8
+EMBEDDING = "memory"
+"""The agent under which embeddings are billed: they cost tokens and money and are no model calls."""
 TEMPLATE_TOKENS = 32
 """Chat templates add a system message of their own where there is none."""
 
@@ -137,7 +139,8 @@ class Ledger:
         self.check_price(model)
         with self._lock:
             self._check_time()
-            self._check_calls()
+            if agent != EMBEDDING:
+                self._check_calls()
             self._check_tokens(claim)
             self._check_cost(claim)
             self._open.add(claim)
@@ -205,7 +208,9 @@ class Ledger:
 
     def _check_calls(self) -> None:
         limit = self.limits.max_calls
-        if limit is not None and len(self._charges) + len(self._open) + 1 > limit:
+        agents = [one.agent for one in self._charges] + [one.agent for one in self._open]
+        made = sum(agent != EMBEDDING for agent in agents)
+        if limit is not None and made + 1 > limit:
             raise LimitReached(
                 "calls", f"the limit of {limit} model calls is reached", hint="raise --max-calls"
             )
@@ -241,7 +246,7 @@ class Ledger:
 def _spend(charges: Iterable[Charge]) -> Spend:
     rows = tuple(charges)
     return Spend(
-        calls=len(rows),
+        calls=sum(row.agent != EMBEDDING for row in rows),
         prompt_tokens=sum(row.prompt_tokens for row in rows),
         completion_tokens=sum(row.completion_tokens for row in rows),
         cost_usd=math.fsum(row.cost_usd for row in rows if row.cost_usd is not None),

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from agentforge.config.settings import ModelSettings, Price
+from agentforge.config.settings import ModelSettings, Price, Settings
 from agentforge.models.endpoint import endpoint_url
 
 
@@ -17,6 +17,15 @@ def prices_for(settings: ModelSettings) -> dict[str, Price]:
     """Price by model name: the built-in ones of the endpoint's vendor, overridden by `model.prices`."""
     host = urlsplit(endpoint_url(settings)).hostname or ""
     return {**_built_in(host), **settings.prices}
+
+
+def embedding_prices(settings: Settings) -> dict[str, Price]:
+    """The price of the embedding model at its own endpoint, where that is known."""
+    url, name = settings.memory.embedding_base_url, settings.memory.embedding_model
+    if url is None or name in settings.model.prices:
+        return {}
+    known = _built_in(urlsplit(url).hostname or "")
+    return {name: known[name]} if name in known else {}
 
 
 def cost_usd(

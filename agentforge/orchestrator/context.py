@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agentforge.config.settings import Settings
+from agentforge.core.chat import Spend
 from agentforge.core.events import EventBase, Notice
 from agentforge.core.ports import Clock, Model, Retriever, Sandbox, TestRequest, Workspace
 from agentforge.core.report import TestReport
@@ -25,6 +26,8 @@ class RunContext:
     deadline: float | None = None
     repository: str = ""
     workflow: str = ""
+    spent: Callable[[], Spend] = Spend
+    """What the run has used so far."""
     base_reports: dict[tuple[str, TestRequest], TestReport] = field(default_factory=dict)
     """Reports on the base, by tree digest and request: the base is executed once per question."""
 

@@ -12,11 +12,12 @@ from agentforge.core.events import Notice
 from agentforge.core.ports import Clock, Model, Retriever, Sandbox, Workspace
 from agentforge.core.redact import Redactor
 from agentforge.core.task import RepairTask
-from agentforge.memory.retriever import MemoryRetriever
+from agentforge.memory.retriever import MemoryRetriever, ReadCommits
 from agentforge.models.factory import build_ledger, build_model, model_for
 from agentforge.models.ledger import Ledger
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.eventlog import EventLog, ModelEvents
+from agentforge.orchestrator.metering import MemoryMeter
 from agentforge.orchestrator.record import RecordingRetriever, RecordingSandbox, Tape
 from agentforge.orchestrator.store import RunWriter
 from agentforge.orchestrator.workflow import Workflow
@@ -49,6 +50,7 @@ class LivePorts:
             model=self.model,
             repository=task.repository.source,
             workflow=self.workflow,
+            spent=self.spend,
         )
 
     def spend(self) -> Spend:
@@ -56,9 +58,17 @@ class LivePorts:
 
 
 def live_ports(
-    settings: Settings, workflow: Workflow, writer: RunWriter, log: EventLog, redactor: Redactor
+    settings: Settings,
+    workflow: Workflow,
+    writer: RunWriter,
+    log: EventLog,
+    redactor: Redactor,
+    commits: ReadCommits | None = None,
 ) -> LivePorts:
-    """Connect everything. Raises `UsageError` for an unknown price under a cost limit."""
+    """Connect everything. `commits` gives what the ranking may know of the past.
+
+    Raises `UsageError` for an unknown price under a cost limit.
+    """
     tape = Tape(writer.directory / "reports", redactor)
     ledger = build_ledger(settings)
     model = None
@@ -67,7 +77,7 @@ def live_ports(
         model = build_model(settings, ledger, record=writer.directory / "calls.jsonl", listener=listener)
     logs = writer.directory / "reports"
     sandbox = DockerSandbox(settings.sandbox, writer.run_id, logs, progress=_progress(log))
-    retriever = live_retriever(settings, tape, log, redactor)
+    retriever = live_retriever(settings, tape, log, redactor, ledger, commits)
     recording = RecordingSandbox(sandbox, tape)
     return LivePorts(settings, workflow.name, sandbox, recording, retriever, model, ledger)
 
@@ -82,12 +92,21 @@ def _progress(log: EventLog) -> Callable[[str], None]:
     return show
 
 
-def live_retriever(settings: Settings, tape: Tape, log: EventLog, redactor: Redactor) -> Retriever | None:
+def live_retriever(
+    settings: Settings,
+    tape: Tape,
+    log: EventLog,
+    redactor: Redactor,
+    ledger: Ledger,
+    commits: ReadCommits | None,
+) -> Retriever | None:
     if not settings.memory.enabled:
         return None
-    warnings = Warnings(log)
-    live = MemoryRetriever(settings.memory, settings.data_home, warnings.warn, redactor=redactor)
-    return RecordingRetriever(live, tape, warnings.drain)
+    warnings, meter = Warnings(log), MemoryMeter(ledger)
+    live = MemoryRetriever(
+        settings.memory, settings.data_home, warnings.warn, redactor=redactor, commits=commits, meter=meter
+    )
+    return RecordingRetriever(live, tape, lambda: (warnings.drain(), meter.drain()))
 
 
 class Warnings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,11 +29,15 @@ from agentforge.core.ports import (
 )
 from agentforge.core.redact import Redactor
 from agentforge.core.report import TestReport
-from agentforge.core.retrieval import Episode, Retrieved
+from agentforge.core.retrieval import Episode, Insight, Retrieved
 from agentforge.core.task import Issue
 from agentforge.core.tree import Tree
+from agentforge.models.ledger import Charge
 from agentforge.orchestrator.eventlog import redact
 from agentforge.orchestrator.store import recorded_in
+
+Aside = tuple[tuple[str, ...], tuple[Charge, ...]]
+"""What memory warned of, and what its embeddings were billed, since the last time."""
 
 _COVERAGE: TypeAdapter[LineCoverage] = TypeAdapter(LineCoverage)
 _ENVIRONMENT_SPEC: TypeAdapter[EnvironmentSpec] = TypeAdapter(EnvironmentSpec)
@@ -41,17 +45,19 @@ _TEST_REQUEST: TypeAdapter[TestRequest] = TypeAdapter(TestRequest)
 
 
 class RetrievalRecord(Frozen):
-    """What memory gave, and what it warned of."""
+    """What memory gave, what it warned of, and what its embeddings were billed."""
 
     retrieved: Retrieved
     warnings: tuple[str, ...] = ()
+    charges: tuple[Charge, ...] = ()
 
 
 class StoreRecord(Frozen):
-    """What memory said when it was given an episode: its id, "" where it was not kept."""
+    """What memory said when it was given something: its id, "" where it was not kept."""
 
-    episode: str
+    kept: str = ""
     warnings: tuple[str, ...] = ()
+    charges: tuple[Charge, ...] = ()
 
 
 class Tape:
@@ -167,43 +173,73 @@ class ReplaySandbox:
 
 
 class RecordingRetriever:
-    """Live memory whose answers and warnings are kept."""
+    """Live memory whose answers, warnings and charges are kept."""
 
-    def __init__(self, inner: Retriever, tape: Tape, drain_warnings: Callable[[], tuple[str, ...]]) -> None:
-        self._inner, self._tape, self._drain = inner, tape, drain_warnings
+    def __init__(self, inner: Retriever, tape: Tape, drain: Callable[[], Aside]) -> None:
+        self._inner, self._tape, self._drain = inner, tape, drain
 
     async def retrieve(self, issue: Issue, tree: Tree, k: int = 5) -> Retrieved:
         retrieved = await self._inner.retrieve(issue, tree, k)
-        entry = RetrievalRecord(retrieved=retrieved, warnings=self._drain())
+        warnings, charges = self._drain()
+        entry = RetrievalRecord(retrieved=retrieved, warnings=warnings, charges=charges)
         self._tape.keep(
             "retrieval", self._tape.key(issue.text, tree.digest, k), entry.model_dump(mode="json")
         )
         return retrieved
 
     async def store(self, episode: Episode) -> str:
-        entry = StoreRecord(episode=await self._inner.store(episode), warnings=self._drain())
-        self._tape.keep("episode", self._tape.key(episode.id), entry.model_dump(mode="json"))
-        return entry.episode
+        return self._kept("episode", await self._inner.store(episode), episode.id)
+
+    async def outcome(self, used: Sequence[Insight], *, verified: bool) -> None:
+        await self._inner.outcome(used, verified=verified)
+        self._kept("outcome", "", *_outcome_key(used, verified))
+
+    async def learn(self, lesson: str, episodes: Sequence[str]) -> str:
+        return self._kept("insight", await self._inner.learn(lesson, episodes), lesson, *episodes)
+
+    def _kept(self, kind: str, kept: str, *key: Any) -> str:
+        warnings, charges = self._drain()
+        entry = StoreRecord(kept=kept, warnings=warnings, charges=charges)
+        self._tape.keep(kind, self._tape.key(*key), entry.model_dump(mode="json"))
+        return kept
 
 
 class ReplayRetriever:
-    """Memory of a recorded run; stores nothing."""
+    """Memory of a recorded run; stores nothing. `charge` enters what its embeddings were billed."""
 
-    def __init__(self, player: TapePlayer, warn: Callable[[str], None]) -> None:
-        self._player, self._warn = player, warn
+    def __init__(
+        self, player: TapePlayer, warn: Callable[[str], None], charge: Callable[[Sequence[Charge]], None]
+    ) -> None:
+        self._player, self._warn, self._charge = player, warn, charge
 
     async def retrieve(self, issue: Issue, tree: Tree, k: int = 5) -> Retrieved:
         answer = self._player.play("retrieval", self._player.key(issue.text, tree.digest, k))
         entry = RetrievalRecord.model_validate(answer)
-        for text in entry.warnings:
-            self._warn(text)
+        self._tell(entry)
         return entry.retrieved
 
     async def store(self, episode: Episode) -> str:
-        entry = StoreRecord.model_validate(self._player.play("episode", self._player.key(episode.id)))
+        return self._kept("episode", episode.id)
+
+    async def outcome(self, used: Sequence[Insight], *, verified: bool) -> None:
+        self._kept("outcome", *_outcome_key(used, verified))
+
+    async def learn(self, lesson: str, episodes: Sequence[str]) -> str:
+        return self._kept("insight", lesson, *episodes)
+
+    def _kept(self, kind: str, *key: Any) -> str:
+        entry = StoreRecord.model_validate(self._player.play(kind, self._player.key(*key)))
+        self._tell(entry)
+        return entry.kept
+
+    def _tell(self, entry: RetrievalRecord | StoreRecord) -> None:
+        self._charge(entry.charges)
         for text in entry.warnings:
             self._warn(text)
-        return entry.episode
+
+
+def _outcome_key(used: Sequence[Insight], verified: bool) -> tuple[Any, ...]:
+    return (verified, *(insight.id for insight in used))
 
 
 def request_key(redactor: Redactor, *parts: Any) -> str:

@@ -144,12 +144,13 @@ class Replay:
             settings=self.settings,
             sandbox=ReplaySandbox(player),
             workspace=workspace,
-            retriever=ReplayRetriever(player, self._warn) if memory else None,
+            retriever=ReplayRetriever(player, self._warn, self.ledger.restore) if memory else None,
             clock=self.clock,
             on_event=self._emit,
             model=model,
             repository=self.task.repository.source,
             workflow=self.workflow.name,
+            spent=lambda: self.ledger.spend,
         )
 
     def _first_difference(self) -> str:

@@ -19,6 +19,8 @@ from agentforge.core.events import Notice, RunFinished, RunStarted
 from agentforge.core.patch import Patch
 from agentforge.core.state import RunState
 from agentforge.core.task import RepairTask
+from agentforge.memory.history import read_commits
+from agentforge.memory.retriever import ReadCommits
 from agentforge.models.factory import build_redactor
 from agentforge.orchestrator.clock import LiveClock, RecordingClock
 from agentforge.orchestrator.context import RunContext
@@ -141,7 +143,8 @@ class LiveRun:
         ports: LivePorts | None = None
         ending = Ending("defect", ExitCode.DEFECT, "a defect in agentforge ended the run")
         try:
-            ports = live_ports(self.settings, self.workflow, self.writer, self.log, self.redactor)
+            commits = past_commits(self.intake, self.settings)
+            ports = live_ports(self.settings, self.workflow, self.writer, self.log, self.redactor, commits)
             async with ports.engine:
                 await self._run_engine(ports.context(workspace, self.clock, self.task, self.log))
             ending = ending_of_state(self.state, self.settings.critic)
@@ -210,6 +213,12 @@ class LiveRun:
 
     def _write(self, line: bytes, last: bool) -> None:
         self.writer.append_event(line, last=last)
+
+
+def past_commits(intake: IntakeResult, settings: Settings) -> ReadCommits | None:
+    """Reads ancestors of the base, when memory asks for them; in a thread."""
+    git = intake.git
+    return None if git is None else lambda: read_commits(git.run, intake.base_commit, settings.memory.history)
 
 
 def opening_state(task: RepairTask, settings: Settings, workflow: Workflow, base_commit: str) -> RunState:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Node
-from agentforge.orchestrator.nodes import agentic, evidence, searching, targets
+from agentforge.orchestrator.nodes import agentic, evidence, remembering, searching, targets
 
 
 def _node(name: str, run: object, reads: str, writes: str) -> Node[RunContext]:
@@ -22,7 +22,7 @@ NODES: Mapping[str, Node[RunContext]] = {
         _node("environment", evidence.prepare_environment, "task", "environment"),
         _node("baseline", evidence.run_baseline, "task environment", "baseline"),
         _node("reproduce", targets.reproduce_issue, "task environment baseline", "reproduced existing"),
-        _node("retrieve", agentic.retrieve, "task", "retrieved"),
+        _node("retrieve", remembering.retrieve, "task", "retrieved"),
         _node("plan", agentic.make_plan, "task retrieved", "plan"),
         _node("code", agentic.write_code, "task plan retrieved round baseline targets", "draft"),
         _node("apply", evidence.apply_edit, "draft repair round " + _PROTECTED, "candidate"),
@@ -47,7 +47,12 @@ NODES: Mapping[str, Node[RunContext]] = {
         _node("debug", agentic.debug, f"task retrieved attempts round {_JUDGED}", "repair stuck"),
         _node("critic", agentic.criticise, "task best", "critic"),
         _node("explain", agentic.explain_result, "best plan", "explanation"),
-        _node("store", agentic.store_episode, "task best plan critic verified base_commit", "episode"),
+        _node(
+            "store",
+            remembering.store_episode,
+            "task best plan critic verified base_commit attempts retrieved",
+            "episode",
+        ),
         _node(
             "search",
             searching.search_edits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentforge.core.errors import RepositoryError, UsageError
@@ -35,6 +35,8 @@ class IntakeResult:
     dirty_paths: tuple[str, ...] = ()
     lfs_paths: tuple[str, ...] = ()
     includes_uncommitted: bool = False
+    git: Git | None = field(default=None, compare=False, repr=False)
+    """Reads the history behind the base, as long as the scratch folder lives."""
 
 
 def open_repository(ref: RepositoryRef, scratch: Path) -> IntakeResult:
@@ -68,7 +70,7 @@ def _open_remote(ref: RepositoryRef, url: str, scratch: Path) -> IntakeResult:
     commit = resolve_revision(git, "HEAD" if shallow else ref.revision or "HEAD")
     tree = read_tree(git, commit)
     notices, lfs = _tree_notices(tree)
-    return IntakeResult(tree, commit, without_credentials(url), notices=notices, lfs_paths=lfs)
+    return IntakeResult(tree, commit, without_credentials(url), notices=notices, lfs_paths=lfs, git=git)
 
 
 def _open_local(ref: RepositoryRef, scratch: Path) -> IntakeResult:
@@ -95,6 +97,7 @@ def _open_local(ref: RepositoryRef, scratch: Path) -> IntakeResult:
         tuple(item.path for item in seen),
         lfs,
         ref.include_uncommitted and bool(seen),
+        git,
     )
 
 

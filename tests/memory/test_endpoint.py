@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -17,57 +13,14 @@ from agentforge.core.errors import ConfigError, StoreError
 from agentforge.memory.embed import HashedEmbedder
 from agentforge.memory.endpoint import EndpointEmbedder, open_embedder
 from agentforge.memory.store import Row, VectorStore
-
-KEY = "sk-test-abcdefghij0123456789"
-
-
-class Server:
-    """Answers embeddings of three numbers; `status` and `dimension` can be changed, requests are kept."""
-
-    def __init__(self) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self.status, self.dimension, self.drop = 200, 3, 0
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                owner.requests.append({"path": self.path, "key": self.headers["Authorization"], "body": body})
-                data = [
-                    {
-                        "object": "embedding",
-                        "index": n,
-                        "embedding": [float(len(text)), 1.0, 2.0][: owner.dimension],
-                    }
-                    for n, text in enumerate(body["input"])
-                ][owner.drop :]
-                answer = {"object": "list", "model": body["model"], "data": data[::-1], "usage": {}}
-                payload = json.dumps(answer if owner.status == 200 else {"error": {"message": KEY}}).encode()
-                self.send_response(owner.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(payload)))
-                self.end_headers()
-                self.wfile.write(payload)
-
-            def log_message(self, format: str, *args: object) -> None:
-                return
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-
-    def vector(self, text: str) -> list[float]:
-        return [float(len(text)), 1.0, 2.0][: self.dimension]
+from tests.support.embedding_server import KEY
+from tests.support.embedding_server import EmbeddingServer as Server
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.http.serve_forever)
-    thread.start()
-    yield made
-    made.http.shutdown()
-    thread.join()
-    made.http.server_close()
+    with Server() as made:
+        yield made
 
 
 def settings(server: Server) -> MemorySettings:

@@ -1,4 +1,4 @@
-"""Nodes that ask agents: retrieve, plan, code, debug, criticise, explain, store."""
+"""Nodes that ask agents: plan, code, debug, criticise, explain."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from agentforge.agents.symbols import changes_between
 from agentforge.config.settings import EditFormat
 from agentforge.core.errors import ConfigError
 from agentforge.core.events import (
-    ContextRetrieved,
     CriticDecided,
     DeadlockDetected,
-    EpisodeStored,
     Explained,
     PatchRefused,
     PlanMade,
@@ -27,10 +25,8 @@ from agentforge.core.events import (
 from agentforge.core.plan import Plan, Step
 from agentforge.core.ports import Model
 from agentforge.core.report import Cause
-from agentforge.core.retrieval import Episode, Retrieved
 from agentforge.core.state import CriticVerdict, Edit, Judged, RunState
 from agentforge.core.tree import TreeFile
-from agentforge.memory.episodes import episode_id
 from agentforge.models.profiles import starting_format
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Delta
@@ -43,22 +39,6 @@ MAX_CODER_STEPS = 8
 def _model(context: RunContext) -> Model:
     assert context.model is not None, "the workflow was checked to have a model"
     return context.model
-
-
-async def retrieve(state: RunState, context: RunContext) -> Delta:
-    """Top-k symbols and episodes (AgentForge, III-C; k = 5)."""
-    if context.retriever is None:
-        return {"retrieved": Retrieved()}
-    found = await context.retriever.retrieve(
-        state.task.issue, context.workspace.tree, context.settings.memory.k
-    )
-    context.emit(
-        ContextRetrieved(
-            symbols=tuple((item.path, item.name, item.start_line, item.end_line) for item in found.symbols),
-            episodes=tuple(item.id for item in found.episodes),
-        )
-    )
-    return {"retrieved": found}
 
 
 async def make_plan(state: RunState, context: RunContext) -> Delta:
@@ -195,32 +175,6 @@ async def explain_result(state: RunState, context: RunContext) -> Delta:
     text = explain(state.plan, state.best.candidate.patch, state.best.decision)
     context.emit(Explained(text=text))
     return {"explanation": text}
-
-
-async def store_episode(state: RunState, context: RunContext) -> Delta:
-    """Remember a verified fix, and only that (AF-15)."""
-    kept_back = held_back(state.critic, context.settings.critic)
-    if context.retriever is None or not state.verified or kept_back:
-        return {"episode": ""}
-    assert state.best is not None
-    patch = state.best.candidate.patch
-    episode = Episode(
-        id="",
-        repository=context.repository,
-        issue=state.task.issue.text,
-        patch=patch.text,
-        summary=state.plan.explanation if state.plan and not state.plan.fallback else "",
-        tests=state.best.decision.fail_to_pass,
-        base=state.base_commit,
-        workflow=context.workflow,
-        model=context.settings.model.name if context.model is not None else "",
-        created=context.clock.now().isoformat(),
-    )
-    episode = episode.model_copy(update={"id": episode_id(episode)})
-    kept = await context.retriever.store(episode)
-    if kept:
-        context.emit(EpisodeStored(episode=kept))
-    return {"episode": kept}
 
 
 def _start_rung(context: RunContext, agent: str) -> EditFormat:

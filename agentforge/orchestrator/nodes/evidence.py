@@ -8,16 +8,22 @@ import functools
 from agentforge.agents.deadlock import edit_places, failure_signature
 from agentforge.core.errors import PatchError, UsageError
 from agentforge.core.events import GateDecided, PatchProposed, PatchRefused
+from agentforge.core.gate import GateDecision, Verdict
 from agentforge.core.patch import Candidate
 from agentforge.core.paths import file_of_test
 from agentforge.core.ports import EnvironmentSpec, TestRequest
 from agentforge.core.report import Cause, Outcome, TestReport
+from agentforge.core.retrieval import FailedAttempt
 from agentforge.core.state import Attempt, Edit, Judged, RunState
+from agentforge.memory.episodes import MAX_ATTEMPT_CHARS
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import Delta
 from agentforge.orchestrator.gate import decide_trials, matching
 from agentforge.orchestrator.protected import protected_paths, split_protected
 from agentforge.orchestrator.trials import merge, run_base, suite_request, try_candidate
+
+MAX_REASONS = 5
+MAX_REASON_TESTS = 20
 
 
 async def prepare_environment(state: RunState, context: RunContext) -> Delta:
@@ -173,11 +179,11 @@ async def judge(state: RunState, context: RunContext) -> Delta:
     return {
         "decision": decision,
         "best": judged if better else state.best,
-        "attempts": (*state.attempts, _attempt(state, context)),
+        "attempts": (*state.attempts, _attempt(state, decision, context)),
     }
 
 
-def _attempt(state: RunState, context: RunContext) -> Attempt:
+def _attempt(state: RunState, decision: GateDecision, context: RunContext) -> Attempt:
     assert state.candidate is not None
     assert state.report is not None
     base = context.workspace.tree
@@ -186,4 +192,16 @@ def _attempt(state: RunState, context: RunContext) -> Attempt:
         candidate=state.candidate.id,
         signature=failure_signature(state.report),
         places=edit_places(base, base.with_changes(state.candidate.changes)),
+        refused=_refusal(state.candidate, decision) if decision.verdict is Verdict.REFUSED else None,
+    )
+
+
+def _refusal(candidate: Candidate, decision: GateDecision) -> FailedAttempt:
+    """The change and the evidence against it, as memory keeps it."""
+    texts = dict.fromkeys(f"{reason.kind.value}: {reason.text}".rstrip(": ") for reason in decision.reasons)
+    tests = dict.fromkeys(reason.test_id for reason in decision.reasons if reason.test_id)
+    return FailedAttempt(
+        patch=candidate.patch.text[:MAX_ATTEMPT_CHARS],
+        reason="; ".join(list(texts)[:MAX_REASONS]),
+        tests=tuple(tests)[:MAX_REASON_TESTS],
     )
