@@ -49,6 +49,25 @@ class NodeFinished(EventBase):
     writes: tuple[str, ...] = ()
 
 
+class StageStarted(EventBase):
+    """A stage of a cascade: from here on nodes belong to its workflow."""
+
+    type: Literal["stage_started"] = "stage_started"
+    stage: str
+    workflow: str
+
+
+class StageFinished(EventBase):
+    """`spend` is the stage's own; `reason` says which limit ended it, "" for none."""
+
+    type: Literal["stage_finished"] = "stage_finished"
+    stage: str
+    workflow: str
+    solved: bool
+    reason: str = ""
+    spend: Spend
+
+
 class ModelCallStarted(EventBase):
     type: Literal["model_call_started"] = "model_call_started"
     call: int
@@ -220,6 +239,8 @@ Event = Annotated[
     RunStarted
     | NodeStarted
     | NodeFinished
+    | StageStarted
+    | StageFinished
     | ModelCallStarted
     | Token
     | StreamReset

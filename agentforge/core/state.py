@@ -56,12 +56,22 @@ class CriticVerdict(Frozen):
 
 
 class RunState(Frozen):
-    """The state of one run. `round` and `budget` belong to the engine; every other field has one writer."""
+    """The state of one run. `round` to `stage` belong to the engine; other fields are written by nodes."""
 
     task: RepairTask
     base_commit: str
     budget: int = 3
+    """How often the main loop may turn."""
     round: int = 0
+    """How often it did, in this stage."""
+    retries: int = 3
+    """What the settings say; the budget of loops that name no other."""
+    rounds: dict[str, int] = {}
+    """Turns of the other loops, by name; a loop that did not turn is absent."""
+    turn: int = 0
+    """Turns of all loops and starts of stages, over the whole run: never repeats, unlike `round`."""
+    stage: str = ""
+    """The stage of a cascade that runs."""
     environment: Environment | None = None
     baseline: TestReport | None = None
     """Report on the base: the whole suite, or the target tests where only related tests are wanted."""
@@ -108,3 +118,18 @@ class RunState(Frozen):
     @property
     def verified(self) -> bool:
         return self.best is not None and self.best.decision.verdict is Verdict.VERIFIED
+
+
+FRESH_AT_STAGE = (
+    "round",
+    "rounds",
+    "draft",
+    "repair",
+    "candidate",
+    "trials",
+    "compared",
+    "report",
+    "decision",
+    "stuck",
+)
+"""What belongs to the rounds of one stage; everything else, `best` above all, is handed on."""

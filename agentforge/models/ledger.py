@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from agentforge.config.settings import Price
 from agentforge.core.base import Frozen
@@ -174,6 +175,19 @@ class Ledger:
         with self._lock:
             self._charges.extend(charges)
 
+    def narrow(self, share: float) -> Limits:
+        """From now on only `share` (0 to 1) of what is left of tokens, money and calls; the limits so far."""
+        before, spent = self.limits, self.spend
+        used = spent.prompt_tokens + spent.completion_tokens
+        self.limits = before.model_copy(
+            update={
+                "max_tokens": _part(before.max_tokens, used, share, int),
+                "max_cost_usd": _part(before.max_cost_usd, spent.cost_usd, share, float),
+                "max_calls": _part(before.max_calls, spent.calls, share, round),
+            }
+        )
+        return before
+
     @property
     def charges(self) -> tuple[Charge, ...]:
         """Every billed attempt, in the order of settling."""
@@ -241,6 +255,16 @@ class Ledger:
                 f"${math.fsum(held):.4f} reserved, the next call may cost ${claim.cost_usd or 0.0:.4f}"
             )
             raise LimitReached("cost", what, hint="raise --max-cost or lower model.max_output_tokens")
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _part(
+    limit: Number | None, used: Number, share: float, whole: Callable[[float], Number]
+) -> Number | None:
+    """The limit that leaves `share` of what is left."""
+    return None if limit is None else used + whole(max(0.0, (limit - used) * share))
 
 
 def _spend(charges: Iterable[Charge]) -> Spend:

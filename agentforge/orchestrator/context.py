@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Self, TypeVar
 
 from agentforge.config.settings import Settings
+from agentforge.core.base import Frozen
 from agentforge.core.chat import Spend
 from agentforge.core.events import EventBase, Notice
 from agentforge.core.ports import Clock, Model, Retriever, Sandbox, TestRequest, Workspace
 from agentforge.core.report import TestReport
+from agentforge.models.ledger import Ledger
+from agentforge.orchestrator.node import NoOptions, Share
+
+OptionsT = TypeVar("OptionsT", bound=Frozen)
 
 
 @dataclass
@@ -28,6 +35,10 @@ class RunContext:
     workflow: str = ""
     spent: Callable[[], Spend] = Spend
     """What the run has used so far."""
+    ledger: Ledger | None = None
+    node: str = ""
+    """The name under which the running node stands in the graph."""
+    options: Frozen = field(default_factory=NoOptions)
     base_reports: dict[tuple[str, TestRequest], TestReport] = field(default_factory=dict)
     """Reports on the base, by tree digest and request: the base is executed once per question."""
 
@@ -36,6 +47,34 @@ class RunContext:
 
     def notice(self, text: str, *, hint: str = "", warning: bool = False) -> None:
         self.emit(Notice(level="warning" if warning else "info", text=text, hint=hint))
+
+    def options_as(self, kind: type[OptionsT]) -> OptionsT:
+        """The parameters of the running node, which declared `kind`."""
+        assert isinstance(self.options, kind), f"node {self.node!r} did not declare {kind.__name__}"
+        return self.options
+
+    def for_node(self, name: str, options: Frozen) -> Self:
+        return replace(self, node=name, options=options)
+
+    def has_model(self) -> bool:
+        return self.model is not None
+
+    def spend(self) -> Spend:
+        return self.spent()
+
+    @contextmanager
+    def stage(self, share: Share) -> Iterator[None]:
+        """Until the end of the block the deadline and the ledger's limits are those of a stage."""
+        deadline, remaining = self.deadline, self.remaining_s()
+        if deadline is not None and remaining is not None:
+            self.deadline = deadline - remaining * (1 - share.time)
+        limits = self.ledger.narrow(share.tokens) if self.ledger is not None else None
+        try:
+            yield
+        finally:
+            self.deadline = deadline
+            if self.ledger is not None and limits is not None:
+                self.ledger.limits = limits
 
     def start_deadline(self) -> None:
         """Count the time limit of the run from now; asks the clock once, and only where there is one."""

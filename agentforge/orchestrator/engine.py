@@ -1,58 +1,21 @@
 """The workflow engine: a frozen state in, deltas out (design, section 4; ExecuGraph, 3.2).
 
-The engine owns rounds, deadlines and the event log; nodes own none of them.
+The engine owns rounds, budgets, deadlines, stages and the event log; nodes own none of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Generic
 
-from agentforge.core.errors import AgentForgeError, LimitReached
-from agentforge.core.events import EventBase, NodeFinished, NodeStarted
-from agentforge.core.state import RunState
-from agentforge.orchestrator.workflow import END, Predicate, Workflow
+from agentforge.core.chat import Spend
+from agentforge.core.errors import LimitReached
+from agentforge.core.events import NodeFinished, NodeStarted, Notice, StageFinished, StageStarted
+from agentforge.core.state import FRESH_AT_STAGE, RunState
+from agentforge.orchestrator.node import ContextT, Node, StateView, UndeclaredAccessError
+from agentforge.orchestrator.workflow import END, Predicate, Stage, Use, Workflow
 
-Delta = Mapping[str, Any]
-
-
-class EngineContext(Protocol):
-    """What the engine itself needs of its surroundings."""
-
-    def emit(self, event: EventBase) -> None: ...
-
-    def remaining_s(self) -> float | None:
-        """Seconds until the deadline, None without one."""
-
-
-ContextT = TypeVar("ContextT", bound=EngineContext)
-
-
-class StateView:
-    """The state as one node sees it: a field it did not declare cannot be read."""
-
-    def __init__(self, state: RunState, node: str, reads: frozenset[str]) -> None:
-        self._state, self._node, self._reads = state, node, reads
-
-    def __getattr__(self, field: str) -> Any:
-        if field not in self._reads:
-            raise UndeclaredAccessError(f"node {self._node!r} reads {field!r} without declaring it")
-        return getattr(self._state, field)
-
-
-class UndeclaredAccessError(AgentForgeError):
-    """A node touched a field outside its contract: a defect in the node, not in the input."""
-
-
-@dataclass(frozen=True)
-class Node(Generic[ContextT]):
-    """A step with its contract: which fields of the state it reads and which it alone writes."""
-
-    name: str
-    run: Callable[[Any, ContextT], Awaitable[Delta]]
-    reads: frozenset[str]
-    writes: frozenset[str]
+OnState = Callable[[RunState], None]
 
 
 async def execute(
@@ -61,35 +24,128 @@ async def execute(
     nodes: Mapping[str, Node[ContextT]],
     predicates: Mapping[str, Predicate],
     context: ContextT,
-    on_state: Callable[[RunState], None],
+    on_state: OnState,
 ) -> RunState:
     """Run `workflow` from its start to its end; `on_state` sees every state as it becomes current.
 
-    Terminates: every cycle passes a loop edge, a loop edge needs a round, and rounds are finite.
+    Terminates: every cycle turns a loop, a loop has a budget, and a loop that begins anew does so only at
+    a turn of another one. Raises what nodes raise, and `LimitReached`.
     """
-    name = workflow.file.start
-    while name != END:
-        _check_deadline(context)
-        state = await _step(nodes[name], state, context)
-        on_state(state)
-        edge = workflow.next_edge(name, state, predicates)
-        if edge.loop:
-            state = state.model_copy(update={"round": state.round + 1})
-        name = edge.target
-    return state
+    engine = _Engine(nodes, predicates, on_state)
+    if workflow.stages:
+        return await engine.cascade(workflow, state, context)
+    return await engine.walk(workflow, state, context)
 
 
-async def _step(node: Node[ContextT], state: RunState, context: ContextT) -> RunState:
-    context.emit(NodeStarted(node=node.name, round=state.round))
-    delta = await node.run(StateView(state, node.name, node.reads), context)
-    undeclared = delta.keys() - node.writes
-    if undeclared:
-        raise UndeclaredAccessError(f"node {node.name!r} writes {sorted(undeclared)} without declaring it")
-    context.emit(NodeFinished(node=node.name, round=state.round, writes=tuple(sorted(delta))))
-    return state.model_copy(update=dict(delta))
+class _Engine(Generic[ContextT]):
+    def __init__(
+        self, nodes: Mapping[str, Node[ContextT]], predicates: Mapping[str, Predicate], on_state: OnState
+    ) -> None:
+        self.nodes, self.predicates, self.on_state = nodes, predicates, on_state
+        self.ran: set[str] = set()
+        """Nodes whose result holds for the whole run and is there."""
+
+    async def cascade(self, workflow: Workflow, state: RunState, context: ContextT) -> RunState:
+        """One stage after another over one state, until a patch is verified; `best` is never lost."""
+        for number, stage in enumerate(workflow.stages):
+            if state.verified:
+                break
+            if stage.workflow.file.needs_model and not context.has_model():
+                context.emit(Notice(text=f"stage {stage.name} is left out: it needs a model"))
+                continue
+            last = number == len(workflow.stages) - 1
+            state = await self._stage(stage, state, context, last)
+        return state
+
+    async def _stage(self, stage: Stage, state: RunState, context: ContextT, last: bool) -> RunState:
+        """A stage ends, too, where its share of the limits is used up; only the last one ends the run so."""
+        state = entered(stage, state)
+        self.on_state(state)
+        before, reason = context.spend(), ""
+        context.emit(StageStarted(stage=stage.name, workflow=stage.workflow.name))
+        reached = _Latest(state, self.on_state)
+        engine = _Engine(self.nodes, self.predicates, reached.keep)
+        engine.ran = self.ran
+        try:
+            with context.stage(stage.share):
+                await engine.walk(stage.workflow, state, context)
+        except LimitReached as error:
+            reason = error.what
+            if last:
+                raise
+        finally:
+            context.emit(_finished(stage, reached.state, before, context.spend(), reason))
+        return reached.state
+
+    async def walk(self, workflow: Workflow, state: RunState, context: ContextT) -> RunState:
+        name = workflow.file.start
+        while name != END:
+            _check_deadline(context)
+            for branch in workflow.branches(name):
+                for member in branch:
+                    state = await self._step(workflow.uses[member], state, context)
+            self.on_state(state)
+            edge = workflow.next_edge(name, state, self.predicates)
+            if edge.loop:
+                state = workflow.turn(edge.loop, state)
+            name = edge.target
+        return state
+
+    async def _step(self, use: Use, state: RunState, context: ContextT) -> RunState:
+        node = self.nodes[use.node]
+        if node.name in self.ran:
+            return state
+        context.emit(NodeStarted(node=use.name, round=state.round))
+        delta = await node.run(
+            StateView(state, use.name, node.reads), context.for_node(use.name, use.options)
+        )
+        undeclared = delta.keys() - node.writes
+        if undeclared:
+            raise UndeclaredAccessError(f"node {use.name!r} writes {sorted(undeclared)} without declaring it")
+        context.emit(NodeFinished(node=use.name, round=state.round, writes=tuple(sorted(delta))))
+        if node.once and state.stage:
+            self.ran.add(node.name)
+        return state.model_copy(update=dict(delta))
 
 
-def _check_deadline(context: EngineContext) -> None:
+class _Latest:
+    """The last state that was current, for whoever must go on after an error."""
+
+    def __init__(self, state: RunState, on_state: OnState) -> None:
+        self.state, self._on_state = state, on_state
+
+    def keep(self, state: RunState) -> None:
+        self.state = state
+        self._on_state(state)
+
+
+def entered(stage: Stage, state: RunState) -> RunState:
+    """The state at the start of a stage: counters and what one round makes begin anew, the rest is kept."""
+    rounds = stage.rounds if stage.rounds is not None else stage.workflow.file.rounds
+    fresh = {
+        name: RunState.model_fields[name].get_default(call_default_factory=True) for name in FRESH_AT_STAGE
+    }
+    budget = state.retries if rounds is None else rounds
+    return state.model_copy(update={**fresh, "stage": stage.name, "budget": budget, "turn": state.turn + 1})
+
+
+def _finished(stage: Stage, state: RunState, before: Spend, after: Spend, reason: str) -> StageFinished:
+    return StageFinished(
+        stage=stage.name,
+        workflow=stage.workflow.name,
+        solved=state.verified,
+        reason=reason,
+        spend=Spend(
+            calls=after.calls - before.calls,
+            prompt_tokens=after.prompt_tokens - before.prompt_tokens,
+            completion_tokens=after.completion_tokens - before.completion_tokens,
+            cost_usd=after.cost_usd - before.cost_usd,
+            unpriced_calls=after.unpriced_calls - before.unpriced_calls,
+        ),
+    )
+
+
+def _check_deadline(context: ContextT) -> None:
     remaining = context.remaining_s()
     if remaining is not None and remaining <= 0:
         raise LimitReached("time", "the time limit of the run is used up", hint="raise --time-limit")

@@ -51,6 +51,7 @@ class LivePorts:
             repository=task.repository.source,
             workflow=self.workflow,
             spent=self.spend,
+            ledger=self.ledger,
         )
 
     def spend(self) -> Spend:
@@ -72,7 +73,7 @@ def live_ports(
     tape = Tape(writer.directory / "reports", redactor)
     ledger = build_ledger(settings)
     model = None
-    if workflow.file.needs_model:
+    if asks_model(settings, workflow):
         listener = ModelEvents(log.emit)
         model = build_model(settings, ledger, record=writer.directory / "calls.jsonl", listener=listener)
     logs = writer.directory / "reports"
@@ -129,4 +130,10 @@ class Warnings:
 
 def model_names(settings: Settings, workflow: Workflow) -> dict[str, str]:
     """Which model each agent uses; empty where the workflow needs none."""
-    return {agent: model_for(settings, agent) for agent in AGENTS} if workflow.file.needs_model else {}
+    return {agent: model_for(settings, agent) for agent in AGENTS} if asks_model(settings, workflow) else {}
+
+
+def asks_model(settings: Settings, workflow: Workflow) -> bool:
+    """Whether a run has a model: where it needs one, or a stage can use the one that is configured."""
+    staged = any(stage.workflow.file.needs_model for stage in workflow.stages)
+    return workflow.file.needs_model or (staged and settings.model.configured)

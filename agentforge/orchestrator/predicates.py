@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from agentforge.core.gate import Verdict
 from agentforge.core.state import RunState
 from agentforge.orchestrator.workflow import Predicate
@@ -34,7 +32,11 @@ def more_found(state: RunState) -> bool:
     return state.round + 1 < len(state.found)
 
 
-PREDICATES: Mapping[str, Predicate] = {
-    predicate.__name__: predicate
-    for predicate in (verified, settled, has_candidate, nothing_executed_yet, not_stuck, more_found)
-}
+PREDICATES: tuple[Predicate, ...] = (
+    verified,
+    settled,
+    has_candidate,
+    nothing_executed_yet,
+    not_stuck,
+    more_found,
+)

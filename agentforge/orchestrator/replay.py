@@ -22,7 +22,6 @@ from agentforge.orchestrator.clock import ReplayClock
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.eventlog import EventLog, Listener, ModelEvents
-from agentforge.orchestrator.predicates import PREDICATES
 from agentforge.orchestrator.record import ReplayRetriever, ReplaySandbox, TapePlayer
 from agentforge.orchestrator.result import (
     Cut,
@@ -41,8 +40,9 @@ from agentforge.orchestrator.service import (
     scratch_folder,
 )
 from agentforge.orchestrator.store import RunRecord, RunStore, whole_lines
-from agentforge.orchestrator.wiring import NODES, WRITES
-from agentforge.orchestrator.workflow import Workflow, WorkflowFile, check_workflow
+from agentforge.orchestrator.wiring import NODES, PREDICATES
+from agentforge.orchestrator.workflow import Workflow, WorkflowFile
+from agentforge.orchestrator.workflow_load import build_workflow
 from agentforge.repo.workspace import GitWorkspace
 
 _MASK = "**********"
@@ -84,7 +84,7 @@ class Replay:
             self.clock = ReplayClock(clock["now"], clock["monotonic"])
         except (ValidationError, KeyError, TypeError) as error:
             raise RecordError(f"run {record.run_id}: run.json cannot be replayed: {error!r:.200}") from None
-        self.workflow: Workflow = check_workflow(graph, WRITES, PREDICATES)
+        self.workflow: Workflow = build_workflow(graph, NODES, PREDICATES)
         self.lines: list[bytes] = []
         self.log = EventLog(self.clock, build_redactor(self.settings), self._keep_line, listener)
         self.state = opening_state(self.task, self.settings, self.workflow, manifest["base"]["commit"])
@@ -128,7 +128,7 @@ class Replay:
         player = TapePlayer(self.record.directory / "reports", build_redactor(self.settings))
         self.ledger = build_ledger(self.settings.model_copy(update={"limits": type(self.settings.limits)()}))
         model = None
-        if self.workflow.file.needs_model:
+        if self.manifest["models"]:
             calls = self.record.directory / "calls.jsonl"
             calls = calls if calls.exists() else scratch / "no-calls.jsonl"
             calls.touch()
@@ -151,6 +151,7 @@ class Replay:
             repository=self.task.repository.source,
             workflow=self.workflow.name,
             spent=lambda: self.ledger.spend,
+            ledger=self.ledger,
         )
 
     def _first_difference(self) -> str:

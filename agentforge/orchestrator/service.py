@@ -29,7 +29,6 @@ from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.eventlog import EventLog, Listener
 from agentforge.orchestrator.manifest import closing_manifest, opening_manifest
 from agentforge.orchestrator.ports import LivePorts, live_ports, model_names
-from agentforge.orchestrator.predicates import PREDICATES
 from agentforge.orchestrator.report import audit_record, markdown_report
 from agentforge.orchestrator.result import (
     Cut,
@@ -41,8 +40,9 @@ from agentforge.orchestrator.result import (
     interrupted,
 )
 from agentforge.orchestrator.store import RunStore, RunWriter, recorded_in
-from agentforge.orchestrator.wiring import ASKS_MODEL, NEEDS, NODES, WRITES
-from agentforge.orchestrator.workflow import Workflow, load_workflow
+from agentforge.orchestrator.wiring import NODES, PREDICATES
+from agentforge.orchestrator.workflow import Workflow
+from agentforge.orchestrator.workflow_load import load_workflow
 from agentforge.repo.intake import IntakeResult, open_repository
 from agentforge.repo.workspace import GitWorkspace
 
@@ -52,13 +52,13 @@ def choose_workflow(settings: Settings) -> Workflow:
     name = settings.workflow
     if name == "auto":
         name = "agentforge" if settings.model.configured else "search"
-    workflow = load_workflow(name, WRITES, PREDICATES, needs=NEEDS, asks_model=ASKS_MODEL)
+    workflow = load_workflow(name, NODES, PREDICATES)
     if workflow.file.needs_model and not settings.model.configured:
         raise ConfigError(
             f"workflow {name} needs a model and none is configured",
             hint="set OPENAI_API_KEY or --base-url, or use --workflow search",
         )
-    if settings.critic == "gate" and "critic" not in workflow.edges:
+    if settings.critic == "gate" and "critic" not in workflow.node_names:
         raise ConfigError(
             f"workflow {name} asks no critic, which --critic gate wants to decide",
             hint="use --critic off, or --workflow agentforge with a model",
@@ -223,7 +223,12 @@ def past_commits(intake: IntakeResult, settings: Settings) -> ReadCommits | None
 
 def opening_state(task: RepairTask, settings: Settings, workflow: Workflow, base_commit: str) -> RunState:
     rounds = workflow.file.rounds
-    return RunState(task=task, base_commit=base_commit, budget=settings.retries if rounds is None else rounds)
+    return RunState(
+        task=task,
+        base_commit=base_commit,
+        budget=settings.retries if rounds is None else rounds,
+        retries=settings.retries,
+    )
 
 
 def result_patch(state: RunState, ending: Ending) -> Patch | None:

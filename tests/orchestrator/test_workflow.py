@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
+from agentforge.core.base import Frozen
+from agentforge.core.chat import Spend
 from agentforge.core.errors import ConfigError, LimitReached
 from agentforge.core.events import EventBase, NodeStarted
 from agentforge.core.state import RunState
 from agentforge.core.task import Issue, RepairTask, RepositoryRef
 from agentforge.orchestrator import wiring
-from agentforge.orchestrator.engine import Node, UndeclaredAccessError, execute
-from agentforge.orchestrator.predicates import PREDICATES
-from agentforge.orchestrator.workflow import load_workflow, shipped_workflows
+from agentforge.orchestrator.engine import execute
+from agentforge.orchestrator.node import Node, Share, UndeclaredAccessError
+from agentforge.orchestrator.wiring import PREDICATES
+from agentforge.orchestrator.workflow_load import load_workflow, shipped_workflows
 
-NODES: Mapping[str, tuple[str, ...]] = {"one": ("explanation",), "two": ("episode",), "three": ("episode",)}
+
+async def _idle(state: Any, context: Any) -> Mapping[str, Any]:
+    return {}
+
+
+NODES: Mapping[str, Node[Any]] = {
+    name: Node(name, _idle, frozenset({"task"}), frozenset({writes}))
+    for name, writes in {"one": "explanation", "two": "episode", "three": "episode"}.items()
+}
 TASK = RepairTask(repository=RepositoryRef(source="x"), issue=Issue(text="x"))
 
 
@@ -52,7 +64,7 @@ def test_a_broken_workflow_is_named_at_load(tmp_path: Path, edges: str, says: st
 def test_yaml_that_does_not_parse_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "w.yaml"
     path.write_text("name: w\nedges: [")
-    with pytest.raises(ConfigError, match="line"):
+    with pytest.raises(ConfigError, match=r"w\.yaml:2: is not valid YAML"):
         load_workflow("w", NODES, PREDICATES, path)
 
 
@@ -90,24 +102,38 @@ def test_a_workflow_that_could_not_work_is_named_at_load(tmp_path: Path, edges: 
     path = write(tmp_path, edges, start)
     path.write_text("needs_model: false\n" + path.read_text())
     with pytest.raises(ConfigError, match=says):
-        load_workflow("w", wiring.WRITES, PREDICATES, path, needs=wiring.NEEDS, asks_model=wiring.ASKS_MODEL)
+        load_workflow("w", wiring.NODES, PREDICATES, path)
 
 
 @pytest.mark.parametrize("name", shipped_workflows())
 def test_the_shipped_workflows_hold(name: str) -> None:
-    load_workflow(name, wiring.WRITES, PREDICATES, needs=wiring.NEEDS, asks_model=wiring.ASKS_MODEL)
+    load_workflow(name, wiring.NODES, PREDICATES)
 
 
 class Surroundings:
     def __init__(self, remaining: float | None = None) -> None:
         self.events: list[EventBase] = []
         self.remaining = remaining
+        self.seen: list[tuple[str, Frozen]] = []
 
     def emit(self, event: EventBase) -> None:
         self.events.append(event)
 
     def remaining_s(self) -> float | None:
         return self.remaining
+
+    def for_node(self, name: str, options: Frozen) -> Self:
+        self.seen.append((name, options))
+        return self
+
+    def has_model(self) -> bool:
+        return True
+
+    def spend(self) -> Spend:
+        return Spend()
+
+    def stage(self, share: Share) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def node(
@@ -125,7 +151,7 @@ async def run_nodes(
     path: Path, nodes: list[Node[Surroundings]], budget: int = 2, remaining: float | None = None
 ) -> Any:
     table = {entry.name: entry for entry in nodes}
-    workflow = load_workflow("w", {n.name: tuple(n.writes) for n in nodes}, PREDICATES, path)
+    workflow = load_workflow("w", table, PREDICATES, path)
     surroundings = Surroundings(remaining)
     state = RunState(task=TASK, base_commit="0" * 40, budget=budget)
     final = await execute(workflow, state, table, PREDICATES, surroundings, lambda _: None)

@@ -29,8 +29,8 @@ from agentforge.core.state import CriticVerdict, Edit, Judged, RunState
 from agentforge.core.tree import TreeFile
 from agentforge.models.profiles import starting_format
 from agentforge.orchestrator.context import RunContext
-from agentforge.orchestrator.engine import Delta
 from agentforge.orchestrator.gate import matching
+from agentforge.orchestrator.node import Delta, Node, node
 from agentforge.orchestrator.result import held_back
 
 MAX_CODER_STEPS = 8
@@ -218,3 +218,18 @@ def _edit(
         changes=None if changes is None else dict(changes),
         refusals=tuple(refusals),
     )
+
+
+NODES: tuple[Node[RunContext], ...] = (
+    node("plan", make_plan, "task retrieved", "plan", asks_model=True, once=True),
+    node("code", write_code, "task plan retrieved round baseline targets", "draft", asks_model=True),
+    node(
+        "debug",
+        debug,
+        "task retrieved attempts round best decision report compared candidate",
+        "repair stuck",
+        asks_model=True,
+    ),
+    node("critic", criticise, "task best", "critic", asks_model=True),
+    node("explain", explain_result, "best plan", "explanation"),
+)

@@ -17,8 +17,8 @@ from agentforge.core.retrieval import FailedAttempt
 from agentforge.core.state import Attempt, Edit, Judged, RunState
 from agentforge.memory.episodes import MAX_ATTEMPT_CHARS
 from agentforge.orchestrator.context import RunContext
-from agentforge.orchestrator.engine import Delta
 from agentforge.orchestrator.gate import decide_trials, matching
+from agentforge.orchestrator.node import Delta, Node, node
 from agentforge.orchestrator.protected import protected_paths, split_protected
 from agentforge.orchestrator.trials import merge, run_base, suite_request, try_candidate
 
@@ -205,3 +205,27 @@ def _refusal(candidate: Candidate, decision: GateDecision) -> FailedAttempt:
         reason="; ".join(list(texts)[:MAX_REASONS]),
         tests=tuple(tests)[:MAX_REASON_TESTS],
     )
+
+
+_PROTECTED = "task existing baseline environment"
+
+NODES: tuple[Node[RunContext], ...] = (
+    node("environment", prepare_environment, "task", "environment", once=True),
+    node("baseline", run_baseline, "task environment", "baseline", needs="environment", once=True),
+    node("apply", apply_edit, f"draft repair round {_PROTECTED}", "candidate"),
+    node("pick", pick_edit, f"found round {_PROTECTED}", "candidate"),
+    node(
+        "execute",
+        execute_candidate,
+        "candidate environment generated targets baseline",
+        "trials compared report",
+        needs="environment candidate",
+    ),
+    node(
+        "gate",
+        judge,
+        "candidate trials report compared targets baseline best attempts round",
+        "decision best attempts",
+        needs="candidate trials",
+    ),
+)

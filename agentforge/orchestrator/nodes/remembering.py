@@ -12,7 +12,7 @@ from agentforge.core.state import Judged, RunState
 from agentforge.memory.editkinds import failure_kinds
 from agentforge.memory.episodes import episode_id
 from agentforge.orchestrator.context import RunContext
-from agentforge.orchestrator.engine import Delta
+from agentforge.orchestrator.node import Delta, Node, node
 from agentforge.orchestrator.result import held_back
 
 MIN_SIMILAR = 2
@@ -107,3 +107,14 @@ async def _distil(state: RunState, new: Episode, retriever: Retriever, context: 
     kept = await retriever.learn(lesson, episodes) if lesson else ""
     if kept:
         context.emit(InsightLearned(insight=kept, lesson=lesson, episodes=episodes))
+
+
+NODES: tuple[Node[RunContext], ...] = (
+    node("retrieve", retrieve, "task", "retrieved", once=True),
+    node(
+        "store",
+        store_episode,
+        "task best plan critic verified base_commit attempts retrieved",
+        "episode",
+    ),
+)

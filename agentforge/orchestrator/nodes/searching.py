@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentforge.core.errors import UsageError
 from agentforge.core.state import Edit, RunState
 from agentforge.orchestrator.context import RunContext
-from agentforge.orchestrator.engine import Delta
+from agentforge.orchestrator.node import Delta, Node, node
 from agentforge.orchestrator.protected import protected_paths
 from agentforge.search.engine import RankedEdit, SearchEngine
 
@@ -64,3 +64,14 @@ def _show_alternatives(context: RunContext, plausible: tuple[RankedEdit, ...]) -
 
 def _edit(number: int, ranked: RankedEdit) -> Edit:
     return Edit(round=number, origin="search", edit_format=ranked.edit.operator, changes=dict(ranked.changes))
+
+
+NODES: tuple[Node[RunContext], ...] = (
+    node(
+        "search",
+        search_edits,
+        "task environment existing targets baseline generated",
+        "found search_reasons",
+        needs="environment",
+    ),
+)

@@ -12,7 +12,7 @@ from agentforge.core.patch import GeneratedTest
 from agentforge.core.ports import TestRequest
 from agentforge.core.state import RunState
 from agentforge.orchestrator.context import RunContext
-from agentforge.orchestrator.engine import Delta
+from agentforge.orchestrator.node import Delta, Node, node
 from agentforge.orchestrator.trials import run, with_generated
 from agentforge.search.reproduce import reproduce
 
@@ -113,3 +113,23 @@ def _invented(admission: Admission) -> tuple[tuple[str, str], ...]:
         return ()
     why = "its expected value is the tester's own; others quote the issue"
     return tuple((test, why) for test in admission.accepted if test not in admission.stated)
+
+
+NODES: tuple[Node[RunContext], ...] = (
+    node(
+        "reproduce",
+        reproduce_issue,
+        "task environment baseline",
+        "reproduced existing",
+        needs="environment",
+        once=True,
+    ),
+    node(
+        "synthesize",
+        synthesize_tests,
+        "task plan retrieved targets synthesized environment",
+        "synthesized",
+        needs="environment",
+        asks_model=True,
+    ),
+)
