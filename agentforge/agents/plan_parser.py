@@ -106,7 +106,7 @@ def _step(
     # A tester's file is chosen by us; a coder may name new files only on purpose.
     creates = agent == "tester" or bool(entry.get("new")) or bool(_CREATES.search(description))
     names = _names(entry, identifier, "files", "file", "path")
-    files = [_known_file(name, identifier, creates, tree, shown) for name in names]
+    files = [known_file(name, identifier, creates, tree, shown) for name in names]
     return Step(
         id=identifier,
         agent=agent,
@@ -129,7 +129,7 @@ def _names(entry: Mapping[str, object], identifier: str, *keys: str) -> tuple[st
     return ()
 
 
-def _known_file(name: str, identifier: str, creates: bool, tree: TreeReader, shown: Sequence[str]) -> str:
+def known_file(name: str, identifier: str, creates: bool, tree: TreeReader, shown: Sequence[str]) -> str:
     path = name.split("::")[0].removeprefix("./")
     parts = path.split("/")
     if not path or path.startswith("/") or ".." in parts or ".git" in parts or "\\" in path:

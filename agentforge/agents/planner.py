@@ -74,7 +74,7 @@ def _composer(issue: Issue, retrieved: Retrieved, tree: Tree, problem: str) -> C
             views=code_views(tree, symbol_places(retrieved.symbols), int(room * 0.5), small=600),
             recalled=recall(retrieved, int(room * 0.15)),
             problem=problem,
-            example=_example(retrieved),
+            example=example_of(retrieved),
         )
 
     return compose
@@ -84,7 +84,7 @@ def _shown(retrieved: Retrieved) -> list[str]:
     return list(dict.fromkeys(symbol.path for symbol in retrieved.symbols))
 
 
-def _example(retrieved: Retrieved) -> tuple[str, str]:
+def example_of(retrieved: Retrieved) -> tuple[str, str]:
     """(file, symbol) for the prompt's example: real ones, since a weak model copies what it sees."""
     code = [(item.path, item.name) for item in retrieved.symbols if not is_test_path(item.path)]
     return code[0] if code else ("src/module.py", "function_name")

@@ -20,6 +20,9 @@ class Commands(LazyGroup):
         "fix": Member(
             "agentforge.cli.fix", "Repair an issue: a patch that was run, with its evidence.", False
         ),
+        "audit": Member(
+            "agentforge.cli.audit", "Who is responsible for each line of a patch, and why.", False
+        ),
         "runs": Member("agentforge.cli.runs", "Past runs: list, show, replay, gc."),
         "patch": Member("agentforge.cli.patch", "Apply any answer a model may give to a tree."),
         "sandbox": Member("agentforge.cli.sandbox", "Containers and images: doctor, build, env, prune."),

@@ -146,6 +146,45 @@ def _plan(event: events.PlanMade) -> Iterator[Line]:
         yield Line("planner", f"  {step.id} {step.agent}: {step.description}{where}")
 
 
+def _committed(event: events.ResponsibilitiesCommitted) -> Iterator[Line]:
+    label = "one responsibility for all" if event.graph.fallback else "responsibilities"
+    yield Line("planner", f"{label}: {event.graph.explanation}")
+    for node in event.graph.nodes:
+        owns = f" [{listed(node.symbols or node.files)}]" if node.owns_code and node.files else ""
+        yield Line("planner", f"  {node.id}: {node.goal}{owns}")
+
+
+def _node_verified(event: events.NodeVerified) -> Iterator[Line]:
+    bad = [entry for entry in event.evidence if not entry.passed]
+    said = f"{len(event.evidence) - len(bad)} of {plural(len(event.evidence), 'local check')} hold"
+    yield Line(event.responsibility, f"{said}; owns {listed(event.units) or 'no code'}")
+    for entry in bad[:SHOWN_IDS]:
+        yield Line(event.responsibility, f"  rejected: {entry.text}", "yellow")
+
+
+def _localized(event: events.Localized) -> Iterator[Line]:
+    locus = event.locus
+    why = listed(locus.evidence, 2)
+    if locus.abstains:
+        yield Line("locator", f"abstains: {why}", "yellow")
+    else:
+        frozen = f"; frozen: {listed(locus.frozen)}" if locus.frozen else ""
+        yield Line("locator", f"{locus.kind} {locus.node} by {locus.rule} ({locus.confidence}): {why}")
+        yield Line("locator", f"  may change: {listed(locus.region)}{frozen}")
+
+
+def _transaction(event: events.TransactionClosed) -> Iterator[Line]:
+    entry = event.transaction
+    said = "accepted" if entry.accepted else "rolled back"
+    style = "green" if entry.accepted else "yellow"
+    yield Line("audit", f"transaction {entry.number} on {entry.locus.node}: {said}: {entry.reason}", style)
+
+
+def _fallback(event: events.FallbackClosed) -> Iterator[Line]:
+    said = "accepted" if event.fallback.accepted else "not accepted"
+    yield Line("audit", f"global fallback in round {event.fallback.round}: {said}: {event.fallback.reason}")
+
+
 def _proposed(event: events.PatchProposed) -> Iterator[Line]:
     size = f"+{event.added} −{event.removed}"
     what = (
@@ -245,6 +284,11 @@ _SPEAKERS: Mapping[type, Callable[[Any], Iterator[Line]]] = {
     events.StreamReset: _stream_reset,
     events.ContextRetrieved: _retrieved,
     events.PlanMade: _plan,
+    events.ResponsibilitiesCommitted: _committed,
+    events.NodeVerified: _node_verified,
+    events.Localized: _localized,
+    events.TransactionClosed: _transaction,
+    events.FallbackClosed: _fallback,
     events.PatchProposed: _proposed,
     events.PatchRefused: _refused,
     events.TestsSynthesized: _synthesized,

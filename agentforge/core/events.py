@@ -13,6 +13,7 @@ from agentforge.core.gate import GateDecision
 from agentforge.core.patch import GeneratedTest
 from agentforge.core.plan import Plan
 from agentforge.core.report import TestReport
+from agentforge.core.responsibility import Evidence, Fallback, Graph, Locus, Transaction
 
 EVENT_VERSION = 1
 
@@ -116,6 +117,39 @@ class ContextRetrieved(EventBase):
 class PlanMade(EventBase):
     type: Literal["plan_made"] = "plan_made"
     plan: Plan
+
+
+class ResponsibilitiesCommitted(EventBase):
+    """The graph, before any code exists (AuditCoder, 3.1)."""
+
+    type: Literal["responsibilities_committed"] = "responsibilities_committed"
+    graph: Graph
+
+
+class NodeVerified(EventBase):
+    """What one responsibility's code gave in its own checks."""
+
+    type: Literal["node_verified"] = "node_verified"
+    responsibility: str
+    units: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Localized(EventBase):
+    """Where the locator puts a failure, or that it abstains."""
+
+    type: Literal["localized"] = "localized"
+    locus: Locus
+
+
+class TransactionClosed(EventBase):
+    type: Literal["transaction_closed"] = "transaction_closed"
+    transaction: Transaction
+
+
+class FallbackClosed(EventBase):
+    type: Literal["fallback_closed"] = "fallback_closed"
+    fallback: Fallback
 
 
 class PatchProposed(EventBase):
@@ -247,6 +281,11 @@ Event = Annotated[
     | ModelCallFinished
     | ContextRetrieved
     | PlanMade
+    | ResponsibilitiesCommitted
+    | NodeVerified
+    | Localized
+    | TransactionClosed
+    | FallbackClosed
     | PatchProposed
     | PatchRefused
     | TestsSynthesized

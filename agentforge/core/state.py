@@ -8,6 +8,14 @@ from agentforge.core.patch import Candidate, GeneratedTest
 from agentforge.core.plan import Plan
 from agentforge.core.ports import Environment
 from agentforge.core.report import TestReport
+from agentforge.core.responsibility import (
+    Construction,
+    Fallback,
+    Graph,
+    Locus,
+    Proposal,
+    Transaction,
+)
 from agentforge.core.retrieval import FailedAttempt, Retrieved
 from agentforge.core.task import RepairTask
 from agentforge.core.tree import TreeFile
@@ -53,6 +61,13 @@ class Attempt(Frozen):
 class CriticVerdict(Frozen):
     verdict: str
     reasons: tuple[str, ...] = ()
+
+
+class Standing(Frozen):
+    """The program as last accepted: y, {c, r} and r_g (AuditCoder, 3.4)."""
+
+    judged: Judged
+    construction: Construction
 
 
 class RunState(Frozen):
@@ -101,6 +116,18 @@ class RunState(Frozen):
     stuck: bool = False
     """Every way out of a deadlock was tried."""
     critic: CriticVerdict | None = None
+    responsibilities: Graph | None = None
+    """Committed before any code exists (AuditCoder, 3.1)."""
+    construction: Construction | None = None
+    """The nodes as first implemented."""
+    locus: Locus | None = None
+    bounded: Edit | None = None
+    """The edit of a bounded repair."""
+    proposal: Proposal | None = None
+    standing: Standing | None = None
+    history: tuple[Transaction, ...] = ()
+    """Append-only."""
+    fallbacks: tuple[Fallback, ...] = ()
     explanation: str = ""
     episode: str = ""
 

@@ -1,9 +1,6 @@
-"""What is left of a run for people (report.md) and for auditors (audit.json)."""
+"""What is left of a run for people (report.md)."""
 
 from __future__ import annotations
-
-import hashlib
-from typing import Any
 
 from agentforge.core.report import TestReport
 from agentforge.core.state import Judged, RunState
@@ -56,34 +53,3 @@ def changed_tests(judged: Judged) -> list[tuple[str, str, str]]:
 def _outcome(report: TestReport, test: str) -> str:
     outcome = report.outcomes.get(test)
     return outcome.value if outcome is not None else "-"
-
-
-def audit_record(state: RunState) -> dict[str, Any]:
-    """Who changed what and on which evidence: steps, candidates and the decision (AuditCoder, 3.1)."""
-    best = state.best
-    return {
-        "schema": 1,
-        "base": state.base_commit,
-        "steps": [step.model_dump(mode="json") for step in state.plan.steps] if state.plan else [],
-        "attempts": [attempt.model_dump(mode="json") for attempt in state.attempts],
-        "tests_written": [
-            {"path": made.path, "ids": list(made.test_ids), "reason": made.reason} for made in state.generated
-        ],
-        "result": None
-        if best is None
-        else {
-            "candidate": best.candidate.id,
-            "origin": best.candidate.origin,
-            "patch_sha256": hashlib.sha256(best.candidate.patch.diff).hexdigest(),
-            "files": [
-                {"path": path, "steps": _owners(state, path), "origin": best.candidate.origin}
-                for path in best.candidate.patch.files
-            ],
-            "decision": best.decision.model_dump(mode="json"),
-        },
-        "critic": state.critic.model_dump(mode="json") if state.critic else None,
-    }
-
-
-def _owners(state: RunState, path: str) -> list[str]:
-    return [step.id for step in state.plan.steps if path in step.files] if state.plan else []

@@ -29,7 +29,8 @@ from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.eventlog import EventLog, Listener
 from agentforge.orchestrator.manifest import closing_manifest, opening_manifest
 from agentforge.orchestrator.ports import LivePorts, live_ports, model_names
-from agentforge.orchestrator.report import audit_record, markdown_report
+from agentforge.orchestrator.report import markdown_report
+from agentforge.orchestrator.responsibility.record import audit_record
 from agentforge.orchestrator.result import (
     Cut,
     Ending,
@@ -184,7 +185,8 @@ class LiveRun:
             self.writer.write_file("patch.diff", patch.diff)
         report = markdown_report(self.state, ending.outcome, ending.summary)
         self.writer.write_file("report.md", self.redactor.text(report).encode("utf-8", "replace"))
-        self.writer.write_json("audit.json", audit_record(self.state))
+        audit = audit_record(self.state, self.writer.events(), self.intake.tree)
+        self.writer.write_json("audit.json", audit)
         self.writer.clean_logs()
         self.log.emit(finished_event(ending, spend))
         clock = {"now": self.clock.nows, "monotonic": self.clock.monotonics}

@@ -86,6 +86,21 @@ class RunRecord:
         path = self.directory / "patch.diff"
         return path.read_bytes() if path.is_file() else None
 
+    def audit(self) -> dict[str, Any]:
+        """audit.json. Raises `RecordError` where it is missing (the run never ended) or cannot be read."""
+        path = self.directory / "audit.json"
+        try:
+            loaded = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise RecordError(
+                f"run {self.run_id} has no audit.json", hint="it did not come to its end"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise RecordError(f"run {self.run_id}: audit.json cannot be read: {error}") from None
+        if not isinstance(loaded, dict):
+            raise RecordError(f"run {self.run_id}: audit.json is not a record of responsibility")
+        return loaded
+
     def summary(self) -> RunSummary:
         """Raises `RecordError` where run.json is not what a run writes."""
         manifest = self.manifest

@@ -1,0 +1,1 @@
+"""Responsibility records: ownership, localization, acceptance, metrics (AuditCoder). Pure; no ports."""
