@@ -103,6 +103,12 @@ base_image() {
   "$VENV/bin/python" -m agentforge.cli.main sandbox build
 }
 
+web_client() {
+  # Everything but the page itself works without it; the script says what to do.
+  scripts/web.sh build || say "going on without the web client"
+}
+
 python_environment
 container_engine
 base_image
+web_client
