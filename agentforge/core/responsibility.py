@@ -188,15 +188,15 @@ class Snapshot(Frozen):
 
 
 class Proposal(Frozen):
-    """What a bounded repair proposes: the construction after it, and what it changed.
+    """What a repair of round `round` proposes: the construction after it; `refused` says why nothing is.
 
-    `refused` says why nothing is proposed; `replanned` are the nodes that a branch repair changed.
+    `bounded` False: a global fallback, outside the guarantee of frozen code.
     """
 
     round: int
+    bounded: bool = True
     construction: Construction | None = None
     refused: str = ""
-    replanned: tuple[str, ...] = ()
 
 
 class CodeDelta(Frozen):

@@ -121,9 +121,8 @@ class RunState(Frozen):
     construction: Construction | None = None
     """The nodes as first implemented."""
     locus: Locus | None = None
-    bounded: Edit | None = None
-    """The edit of a bounded repair."""
     proposal: Proposal | None = None
+    """What the last repair, bounded or global, proposed."""
     standing: Standing | None = None
     history: tuple[Transaction, ...] = ()
     """Append-only."""
@@ -158,5 +157,9 @@ FRESH_AT_STAGE = (
     "report",
     "decision",
     "stuck",
+    "construction",
+    "locus",
+    "proposal",
+    "standing",
 )
 """What belongs to the rounds of one stage; everything else, `best` above all, is handed on."""

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from agentforge.orchestrator import predicates
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.node import Node
-from agentforge.orchestrator.nodes import agentic, evidence, remembering, searching, targets
+from agentforge.orchestrator.nodes import (
+    agentic,
+    auditing,
+    evidence,
+    mending,
+    remembering,
+    searching,
+    targets,
+)
 from agentforge.orchestrator.workflow import Predicate
 
 NODES: Mapping[str, Node[RunContext]] = {
@@ -18,10 +26,14 @@ NODES: Mapping[str, Node[RunContext]] = {
         agentic.NODES,
         remembering.NODES,
         searching.NODES,
+        auditing.NODES,
+        mending.NODES,
     )
     for node in table
 }
 
 PREDICATES: Mapping[str, Predicate] = {
-    predicate.__name__: predicate for table in (predicates.PREDICATES,) for predicate in table
+    predicate.__name__: predicate
+    for table in (predicates.PREDICATES, mending.PREDICATES)
+    for predicate in table
 }

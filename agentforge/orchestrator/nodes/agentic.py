@@ -36,14 +36,14 @@ from agentforge.orchestrator.result import held_back
 MAX_CODER_STEPS = 8
 
 
-def _model(context: RunContext) -> Model:
+def live_model(context: RunContext) -> Model:
     assert context.model is not None, "the workflow was checked to have a model"
     return context.model
 
 
 async def make_plan(state: RunState, context: RunContext) -> Delta:
     """The planner's ordered steps, or our plain fallback plan."""
-    planner = Planner.create(_model(context), context.settings)
+    planner = Planner.create(live_model(context), context.settings)
     plan = await planner.plan(
         state.task.issue,
         state.retrieved,
@@ -63,23 +63,23 @@ async def write_code(state: RunState, context: RunContext) -> Delta:
     tree, last = base, None
     refusals: list[str] = []
     for step in _coder_steps(state, context):
-        coder = Coder.create(_model(context), context.settings)
+        coder = Coder.create(live_model(context), context.settings)
         result = await coder.write(
             step,
-            EditContext(issue=state.task.issue, retrieved=state.retrieved, failures=_seen_failing(state)),
+            EditContext(issue=state.task.issue, retrieved=state.retrieved, failures=seen_failing(state)),
             tree,
-            _start_rung(context, "coder"),
-            _on_refused(context, "coder", state.round),
+            start_rung(context, "coder"),
+            on_refused(context, "coder", state.round),
             attempt=state.round,
         )
-        refusals += _texts(result)
+        refusals += texts(result)
         if result.changes is not None:
             tree, last = tree.with_changes(result.changes), result
     changes = changes_between(base, tree) if last is not None else None
-    return {"draft": _edit("coder", state.round, last, changes or None, refusals)}
+    return {"draft": edit_of("coder", state.round, last, changes or None, refusals)}
 
 
-def _seen_failing(state: RunState) -> str:
+def seen_failing(state: RunState) -> str:
     """How the target tests fail on the base, in words; empty where they were not run."""
     if state.baseline is None:
         return ""
@@ -113,7 +113,7 @@ async def debug(state: RunState, context: RunContext) -> Delta:
         return {"repair": None, "stuck": True}
     base = context.workspace.tree
     patch = basis.candidate.patch
-    result = await Debugger.create(_model(context), context.settings).repair(
+    result = await Debugger.create(live_model(context), context.settings).repair(
         Step(id="repair", agent="debugger", description=_what_is_wrong(basis), files=patch.files),
         EditContext(issue=state.task.issue, retrieved=state.retrieved),
         Failing(
@@ -123,12 +123,12 @@ async def debug(state: RunState, context: RunContext) -> Delta:
             wanted=tuple(reason.test_id for reason in basis.decision.reasons if reason.test_id),
         ),
         base,
-        _start_rung(context, "debugger"),
-        _on_refused(context, "debugger", state.round),
+        start_rung(context, "debugger"),
+        on_refused(context, "debugger", state.round),
         decision=decision,
         attempt=state.round,
     )
-    return {"repair": _edit("debugger", state.round, result, result.changes, _texts(result))}
+    return {"repair": edit_of("debugger", state.round, result, result.changes, texts(result))}
 
 
 def _tries(state: RunState) -> list[deadlock.Attempt]:
@@ -160,7 +160,7 @@ async def criticise(state: RunState, context: RunContext) -> Delta:
     """The critic's opinion of the best candidate; it may veto, never pass (AgentForge, III-D eq. 10)."""
     if state.best is None or context.settings.critic == "off":
         return {"critic": None}
-    critic = Critic.create(_model(context), context.settings)
+    critic = Critic.create(live_model(context), context.settings)
     critique = await critic.judge(state.task.issue, state.best.candidate.patch, state.best.decision)
     verdict = CriticVerdict(verdict=critique.verdict, reasons=critique.reasons)
     veto = held_back(verdict, context.settings.critic)
@@ -177,7 +177,7 @@ async def explain_result(state: RunState, context: RunContext) -> Delta:
     return {"explanation": text}
 
 
-def _start_rung(context: RunContext, agent: str) -> EditFormat:
+def start_rung(context: RunContext, agent: str) -> EditFormat:
     settings = context.settings
     own = settings.agents.get(agent)  # type: ignore[call-overload]
     return starting_format(
@@ -185,7 +185,7 @@ def _start_rung(context: RunContext, agent: str) -> EditFormat:
     )
 
 
-def _on_refused(context: RunContext, origin: str, round_: int) -> Callable[[Refusal], None]:
+def on_refused(context: RunContext, origin: str, round_: int) -> Callable[[Refusal], None]:
     def report(refusal: Refusal) -> None:
         context.emit(
             PatchRefused(
@@ -200,11 +200,11 @@ def _on_refused(context: RunContext, origin: str, round_: int) -> Callable[[Refu
     return report
 
 
-def _texts(result: EditResult) -> list[str]:
+def texts(result: EditResult) -> list[str]:
     return [f"{item.edit_format}: {item.reason.value}: {item.text}" for item in result.refusals]
 
 
-def _edit(
+def edit_of(
     origin: str,
     round_: int,
     result: EditResult | None,

@@ -24,6 +24,7 @@ class Comparison(NamedTuple):
     initial: AcceptanceRank
     candidate: AcceptanceRank
     lost: tuple[str, ...]
+    passed_before: int
 
     @property
     def improves(self) -> bool:
@@ -57,7 +58,7 @@ def compare(standing: Standing, judged: Judged, construction: Construction) -> C
     )
     # The nodes' own checks were made up before any code: a full pass of the gate refutes one that it fails.
     inner_lost = frozenset() if candidate.full else inner_was - inner_now
-    return Comparison(initial, candidate, tuple(sorted((was - now) | inner_lost)))
+    return Comparison(initial, candidate, tuple(sorted((was - now) | inner_lost)), len(was))
 
 
 def _files(report: TestReport) -> frozenset[str]:

@@ -96,6 +96,11 @@ def construction_of_patch(
     return Construction(graph=graph, implementations=made, ownership=ownership, exceptions=tuple(exceptions))
 
 
+def nearest_owner(graph: Graph, unit: str) -> str:
+    """The responsibility that stands nearest to a unit that nobody claims."""
+    return _nearest([graph.node(name) for name in graph.owners], unit).id
+
+
 def _nearest(writers: list[Responsibility], unit: str) -> Responsibility:
     """The step that owns other code of the same file, else one in the same folder, else the first."""
     path = path_of(unit)
