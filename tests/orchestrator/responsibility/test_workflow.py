@@ -50,7 +50,8 @@ GRAPH = {
 }
 ISSUE = (
     "split loses money: splitting 10 cents among 3 people gives shares that only add up to 9 cents; "
-    "with_tax does not round half up.\n\n```python\n>>> split(10, 3)\n[4, 3, 3]\n>>> with_tax(50, 1)\n51\n```\n"
+    "with_tax does not round half up.\n\n"
+    "```python\n>>> split(10, 3)\n[4, 3, 3]\n>>> with_tax(50, 1)\n51\n```\n"
 )
 
 
