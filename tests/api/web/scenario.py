@@ -6,7 +6,9 @@ The model is scripted and streams word by word; everything else of the run is re
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -188,23 +190,47 @@ VERDICT = json.dumps(
 )
 
 
+def make_files(folder: Path, files: dict[str, str]) -> Path:
+    """A git repository of one commit."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "base"]):
+        subprocess.run([*git, *command], check=True)
+    return folder
+
+
 def make_repository(folder: Path) -> Path:
-    """The shop as a git repository of one commit."""
-    from tests.orchestrator.conftest import make_repository as make
-
-    return make(folder, FILES)
+    """The shop."""
+    return make_files(folder, FILES)
 
 
-def script(delay_s: float = 0.0, **changes: Any) -> dict[str, Any]:
-    """Replies by agent, a word every `delay_s` seconds."""
-    replies: dict[str, list[Reply]] = {
-        "planner": [Reply(PLAN)],
-        "coder": [Reply(WRONG), Reply(RECEIPT)],
-        "tester": [Reply(TESTS)],
-        "debugger": [Reply(RIGHT)],
-        "critic": [Reply(VERDICT)],
-    }
-    return {
-        agent: [replace(reply, delay_s=delay_s) for reply in given]
-        for agent, given in (replies | changes).items()
-    }
+@dataclass
+class Pace:
+    """Seconds between two words, by agent; changed while the model is at work."""
+
+    delay_s: float = 0.0
+    by_agent: dict[str, float] = field(default_factory=dict)
+    instead: dict[str, Reply] = field(default_factory=dict)
+    """Other answers than the scenario's, by agent."""
+
+    def reset(self, delay_s: float = 0.0) -> None:
+        self.delay_s = delay_s
+        self.by_agent.clear()
+        self.instead.clear()
+
+
+def script(pace: Pace) -> Callable[[dict[str, Any]], Reply]:
+    """Answers any number of runs of this scenario."""
+    texts = {"planner": PLAN, "tester": TESTS, "debugger": RIGHT, "critic": VERDICT}
+
+    def answer(body: dict[str, Any]) -> Reply:
+        agent = str(body["_agent"])
+        if agent in pace.instead:
+            return pace.instead[agent]
+        asked = str(body["messages"][-1]["content"])
+        coder = RECEIPT if "To do now: Print the bill itself" in asked else WRONG
+        return Reply(texts.get(agent, coder), delay_s=pace.by_agent.get(agent, pace.delay_s))
+
+    return answer

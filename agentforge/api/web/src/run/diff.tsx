@@ -115,6 +115,10 @@ function OneColumn({ path, hunks, ask }: TableProps) {
   return (
     <table class="diff-table one">
       <Caption path={path} />
+      <colgroup>
+        <col class="col-number" />
+        <col />
+      </colgroup>
       {hunks.map((hunk, index) => (
         <tbody key={index}>
           <HunkHead header={hunk.header} span={2} />

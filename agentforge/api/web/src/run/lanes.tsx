@@ -9,12 +9,16 @@ import type { Transcript, Transcripts } from "./transcript";
 const SHOWN = 24_000;
 const ORDER = ["planner", "coder", "tester", "debugger", "critic", "reviewer", "optimizer", "explainer"];
 
+/** The node of a workflow in which an agent is asked: its lane is there before its first word. */
+const NODES: Record<string, string> = { plan: "planner", code: "coder", synthesize: "tester", debug: "debugger", critic: "critic" };
+
 export function agentClass(agent: string): string {
   return `agent-${ORDER.includes(agent) ? agent : "other"}`;
 }
 
-export function Lanes({ view, transcripts }: { view: RunView; transcripts: Transcripts }) {
-  const agents = [...new Set(view.calls.map((call) => call.agent))].sort(byOrder);
+export function Lanes({ view, nodes, transcripts }: { view: RunView; nodes: string[]; transcripts: Transcripts }) {
+  const expected = nodes.map((node) => NODES[node]).filter((agent) => agent !== undefined && agent in view.models);
+  const agents = [...new Set([...view.calls.map((call) => call.agent), ...(expected as string[])])].sort(byOrder);
   if (!agents.length) return null;
   return (
     <section class="panel lanes-panel" aria-labelledby="lanes-title">
@@ -42,17 +46,24 @@ function Lane({ agent, calls, transcripts }: { agent: string; calls: Call[]; tra
   const stick = (): void => {
     if (follow.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   };
+  // A lane that gets narrower wraps its text anew.
+  useEffect(() => {
+    const watch = new ResizeObserver(stick);
+    if (box.current) watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
   const onScroll = (): void => {
     const at = box.current;
     if (at) follow.current = at.scrollHeight - at.scrollTop - at.clientHeight < 40;
   };
   const tokens = calls.reduce((sum, call) => sum + (call.tokens ?? 0), 0);
+  const said = busy ? "writing" : tokens ? plural(tokens, "token") : calls.length ? plural(calls.length, "answer") : "not asked yet";
   return (
-    <article class={`lane ${agentClass(agent)} ${busy ? "busy" : ""}`} data-agent={agent} aria-label={`${agent}${busy ? ", writing" : ""}`}>
+    <article class={`lane ${agentClass(agent)} ${busy ? "busy" : ""} ${calls.length ? "" : "unasked"}`} data-agent={agent} aria-label={`${agent}${busy ? ", writing" : ""}`}>
       <header class="lane-head">
         <span class="dot" aria-hidden="true" />
         <h3>{visible(agent)}</h3>
-        <span class="quiet lane-count">{busy ? "writing" : tokens ? plural(tokens, "token") : plural(calls.length, "answer")}</span>
+        <span class="quiet lane-count">{said}</span>
       </header>
       <div class="lane-body" ref={box} onScroll={onScroll} tabIndex={0} role="region" aria-label={`text of the ${agent}`}>
         {calls.map((call) => (

@@ -1,6 +1,6 @@
 // One run, to watch and to act on.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, get, getBlob, getText, post } from "../api";
 import { ago, duration, money, plural, shortRepository, visible } from "../text";
 import type { RunSummary } from "../types";
@@ -40,6 +40,8 @@ function Run({ path, summary, reload }: { path: string; summary: RunSummary; rel
     const timer = setInterval(reload, 2000);
     return () => clearInterval(timer);
   }, [summary.status]);
+  const edges = useEdges(view.workflow || summary.workflow);
+  const nodes = useMemo(() => [...new Set(edges.flatMap((edge) => [edge.from, edge.to]))], [edges]);
   const selected = view.candidates.find((one) => one.id === picked) ?? view.candidates.at(-1);
   const choose = (id: string): void => {
     setPicked(id);
@@ -53,9 +55,9 @@ function Run({ path, summary, reload }: { path: string; summary: RunSummary; rel
     <div class="run" data-stream={state} data-status={summary.status}>
       <Header path={path} summary={summary} view={view} resumed={resumed} reload={reload} />
       <Announcer view={view} />
-      <Progress view={view} summary={summary} />
+      <Progress view={view} summary={summary} edges={edges} />
       <EndNote view={view} />
-      <Lanes view={view} transcripts={transcripts} />
+      <Lanes view={view} nodes={nodes} transcripts={transcripts} />
       <div class="run-grid">
         <div class="run-side">
           <PlanPanel view={view} />
@@ -63,7 +65,7 @@ function Run({ path, summary, reload }: { path: string; summary: RunSummary; rel
           <Notes view={view} />
         </div>
         <div class="run-main">
-          {selected && <CandidatePanel path={path} view={view} selected={selected} choose={choose} place={place} ask={setPlace} run={summary.id} />}
+          {selected && <CandidatePanel view={view} selected={selected} choose={choose} place={place} ask={setPlace} run={summary.id} />}
           <TestsPanel run={summary.id} view={view} selected={selected} />
         </div>
       </div>
@@ -198,13 +200,17 @@ function Announcer({ view }: { view: RunView }) {
   );
 }
 
-function Progress({ view, summary }: { view: RunView; summary: RunSummary }) {
-  const name = view.workflow || summary.workflow;
+function useEdges(name: string): Edge[] {
   const workflow = useLoad(name ? `/v1/workflows/${name}` : null, (signal) =>
-    get<{ graph?: { edges?: Edge[] }; edges?: Edge[] }>(`/v1/workflows/${encodeURIComponent(name)}`, signal),
+    get<{ graph: { edges?: Edge[] } }>(`/v1/workflows/${encodeURIComponent(name)}`, signal),
   );
-  const edges = useMemo(() => workflow.value?.graph?.edges ?? workflow.value?.edges ?? [], [workflow.value]);
+  return useMemo(() => workflow.value?.graph.edges ?? [], [workflow.value]);
+}
+
+function Progress({ view, summary, edges }: { view: RunView; summary: RunSummary; edges: Edge[] }) {
+  const name = view.workflow || summary.workflow;
   if (summary.status === "queued" && !view.started) return <p class="panel pad quiet">Waiting in the queue for a free worker.</p>;
+  if (summary.error && !view.end) return <Failure error={new Error(summary.error)} />;
   if (!edges.length) return null;
   return (
     <section class="panel graph-panel" aria-label="Workflow">
@@ -257,7 +263,6 @@ function Notes({ view }: { view: RunView }) {
 }
 
 interface CandidateProps {
-  path: string;
   run: string;
   view: RunView;
   selected: Candidate;
@@ -267,6 +272,15 @@ interface CandidateProps {
 }
 
 function CandidatePanel({ run, view, selected, choose, place, ask }: CandidateProps) {
+  const asked = useRef<Element | null>(null);
+  const open = (at: Place): void => {
+    asked.current = document.activeElement;
+    ask(at);
+  };
+  const close = (): void => {
+    ask(null);
+    if (asked.current instanceof HTMLElement) asked.current.focus();
+  };
   const before = view.candidates[view.candidates.indexOf(selected) - 1];
   return (
     <section class="panel candidate" aria-labelledby="candidate-title">
@@ -289,8 +303,8 @@ function CandidatePanel({ run, view, selected, choose, place, ask }: CandidatePr
       </div>
       <p class="hint quiet">Choose a changed line to see who is responsible for it, and on which evidence it stands.</p>
       <div class={place ? "with-audit" : ""}>
-        <DiffView diff={selected.diff} {...(before ? { before: before.diff } : {})} place={place} ask={ask} />
-        {place && <AuditPanel run={run} view={view} candidate={selected} place={place} close={() => ask(null)} />}
+        <DiffView diff={selected.diff} {...(before ? { before: before.diff } : {})} place={place} ask={open} />
+        {place && <AuditPanel run={run} view={view} candidate={selected} place={place} close={close} />}
       </div>
     </section>
   );

@@ -43,7 +43,7 @@ function Round(props: { one: Candidate; testing: boolean; selected: boolean; pic
         <span class="quiet">
           {one.round ? `debug round ${one.round}` : "first answer"}, by the {visible(one.origin)}
         </span>
-        <Pill state={verdict ?? (testing ? "running" : "queued")} />
+        <Pill state={verdict ?? (testing ? "running" : "waiting")} />
       </button>
       {one.decision && (
         <ul class="reasons">

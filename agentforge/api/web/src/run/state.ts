@@ -53,6 +53,7 @@ export interface RunView {
   repository: string;
   base: string;
   workflow: string;
+  models: Record<string, string>;
   round: number;
   nodes: Map<string, NodeState>;
   plan: Plan | null;
@@ -77,7 +78,7 @@ function noResults(): Results {
 
 export function emptyView(): RunView {
   return {
-    started: null, ended: null, title: "", repository: "", base: "", workflow: "", round: 0,
+    started: null, ended: null, title: "", repository: "", base: "", workflow: "", models: {}, round: 0,
     nodes: new Map(), plan: null, calls: [], context: null, baseline: noResults(), candidates: [],
     testing: null, tests: { accepted: [], discarded: [] }, critic: null, search: null, notes: [],
     explanation: "", episode: "", spend: null, end: null,
@@ -132,6 +133,7 @@ export function fold(view: RunView, event: Event): RunView {
         repository: event.repository,
         base: event.base,
         workflow: event.workflow,
+        models: event.models,
       };
     case "node_started":
       return { ...setNode(view, event.node, true), round: event.round, end: null, ended: null };
