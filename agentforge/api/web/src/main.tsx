@@ -5,6 +5,8 @@ import "@fontsource-variable/jetbrains-mono/wght.css";
 import "uplot/dist/uPlot.min.css";
 import "./styles/base.css";
 import "./styles/parts.css";
+import "./styles/stage.css";
+import "./styles/tests.css";
 import "./styles/run.css";
 import "./styles/diff.css";
 import "./styles/pages.css";

@@ -33,7 +33,7 @@ export function MemoryPage() {
     <>
       <div class="page-head">
         <h1>Memory</h1>
-        {stats.value?.episodes !== undefined && <p class="quiet">{plural(stats.value.episodes, "verified fix").replace("fixs", "fixes")} kept</p>}
+        {stats.value?.episodes !== undefined && <p class="quiet">{plural(stats.value.episodes, "episode")} kept</p>}
       </div>
       <div class="toolbar page-toolbar">
         <Choice label="what to show" value={kind} pick={setKind} options={[["episode", "Episodes"], ["insight", "Insights"]]} />

@@ -99,7 +99,7 @@ function Header({ path, summary, view, resumed, reload }: HeaderProps) {
     }
     setAsked(false);
   };
-  const canResume = over && ["interrupted", "cancelled", "failed"].includes(outcome === "interrupted" ? "interrupted" : summary.status);
+  const canResume = !going && ["interrupted", "cancelled", "failed"].includes(summary.status);
   return (
     <header class="run-header">
       <div class="run-title">
