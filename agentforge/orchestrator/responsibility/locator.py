@@ -84,27 +84,38 @@ def _locus(construction: Construction, rule: Rule, finding: Finding) -> Locus | 
 
 
 def _by_traceback(failure: Failure) -> Finding | None:
-    """R1: the innermost frame in owned code, of every failing test that has one."""
+    """R1: the innermost frame in owned code, of every failing test that has one.
+
+    Only medium where code that nobody answers for lies further in: the fault may be there.
+    """
     found: dict[str, list[str]] = {}
+    direct = True
     for test in failure.failing:
         frame = _owned_frame(failure, failure.report.failures.get(test))
         if frame is not None:
-            node, said = frame
-            found.setdefault(node, []).append(f"{test}: {said}")
+            found.setdefault(frame.node, []).append(f"{test}: {frame.said}")
+            direct = direct and frame.innermost
     if not found:
         return None
     by = tuple(text for texts in found.values() for text in texts)
-    return Finding(tuple(found), "high", by)
+    return Finding(tuple(found), "high" if direct else "medium", by)
 
 
-def _owned_frame(failure: Failure, seen: TestFailure | None) -> tuple[str, str] | None:
+class _Frame(NamedTuple):
+    node: str
+    said: str
+    innermost: bool
+
+
+def _owned_frame(failure: Failure, seen: TestFailure | None) -> _Frame | None:
     if seen is None:
         return None
-    for path, line, function in reversed(seen.frames):
-        unit = None if is_test_path(path) else failure.unit_at(path, line)
-        node = _owner(failure.construction, unit)
+    frames = [frame for frame in reversed(seen.frames) if not is_test_path(frame[0])]
+    for depth, (path, line, function) in enumerate(frames):
+        node = _owner(failure.construction, failure.unit_at(path, line))
         if node is not None:
-            return node, f"{seen.exception or 'the failure'} was raised under {path}:{line} in {function}"
+            said = f"{seen.exception or 'the failure'} was raised under {path}:{line} in {function}"
+            return _Frame(node, said, innermost=depth == 0)
     return None
 
 

@@ -73,7 +73,9 @@ def test_r1_takes_the_innermost_owned_frame() -> None:
     locus = locate(
         failure(("test_m.py", 1, "a"), ("m.py", 13, "main"), ("m.py", 2, "parse"), ("lib.py", 3, "x"))
     )
-    assert (locus.node, locus.kind, locus.rule, locus.confidence) == ("S1_1", "node", "R1", "high")
+    assert (locus.node, locus.kind, locus.rule, locus.confidence) == ("S1_1", "node", "R1", "medium")
+    direct = locate(failure(("test_m.py", 1, "a"), ("m.py", 13, "main"), ("m.py", 2, "parse")))
+    assert (direct.node, direct.confidence) == ("S1_1", "high")
 
 
 def test_r1_over_two_tests_that_disagree_is_their_branch() -> None:

@@ -169,19 +169,18 @@ class RandomModel:
 SETTINGS: dict[str, Any] = {"model.base_url": "http://127.0.0.1:1/v1", "model.edit_format": "symbol"}
 
 
-async def one_run(
-    seed: int, workflow_name: str, retries: int
-) -> tuple[list[RunState], list[Event], RandomModel]:
+async def run_with(model: Any, workflow_name: str, retries: int) -> tuple[list[RunState], list[Event]]:
+    """One run of a shipped workflow on `BASE`; all its states and events."""
     workflow = load_workflow(workflow_name, NODES, PREDICATES)
     config = load_settings(None, {**SETTINGS, "retries": retries}, {}).settings
-    model, events, states = RandomModel(random.Random(seed)), [], []
+    events: list[Event] = []
+    states: list[RunState] = []
     log = EventLog(LiveClock(), Redactor(), lambda line, last: None, events.append)
     targets = tuple(f"test_m.py::test_{name}" for name in (*FUNCTIONS, "all"))
     task = RepairTask(repository=RepositoryRef(source="x"), issue=Issue(text="f"), target_tests=targets)
     rounds = workflow.file.rounds
-    state = RunState(
-        task=task, base_commit="0" * 40, budget=retries if rounds is None else rounds, retries=retries
-    )
+    budget = retries if rounds is None else rounds
+    state = RunState(task=task, base_commit="0" * 40, budget=budget, retries=retries)
     with tempfile.TemporaryDirectory() as scratch, GitWorkspace(BASE, Path(scratch)) as workspace:
         context = RunContext(
             settings=config,
@@ -194,7 +193,7 @@ async def one_run(
             workflow=workflow_name,
         )
         states.append(await execute(workflow, state, NODES, PREDICATES, context, states.append))
-    return states, events, model
+    return states, events
 
 
 @given(
@@ -214,7 +213,8 @@ async def one_run(
 )
 @settings(max_examples=220, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_invariant_holds_on_random_runs(seed: int, workflow: str, retries: int) -> None:
-    states, events, model = asyncio.run(one_run(seed, workflow, retries))
+    model = RandomModel(random.Random(seed))
+    states, events = asyncio.run(run_with(model, workflow, retries))
     final = states[-1]
     audit = json.loads(json.dumps(audit_record(final, events, BASE)))
     patch = final.best.candidate.patch.diff if final.best else None
