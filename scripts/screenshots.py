@@ -21,14 +21,13 @@ from tests.support.model_server import ScriptedModel  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 DESKTOP, PHONE = (1440, 960), (390, 844)
+TEST = "from {module} import inside\n\n\ndef test_{name}():\n    assert inside({arguments})\n"
 LATER = {
-    "csvkit": "Line breaks inside quoted fields are lost",
-    "calendar": "A meeting on the last day of February moves to March",
+    "The last day of a booking is not counted": ("bookings", "    return first <= day < last\n", "3, 1, 3"),
+    "Prices without cents are refused": ("tills", "    raise KeyError(day)\n", "1, 1, 3"),
+    "The first seat of a row is never free": ("seats", "    return first < day <= last\n", "1, 1, 3"),
 }
-BUG = {
-    "span.py": "def days(first, last):\n    return last - first\n",
-    "test_span.py": "from span import days\n\n\ndef test_both_ends_count():\n    assert days(1, 3) == 3\n",
-}
+"""Repairs without a model, by issue: a module, the body of its one function, and what must be true."""
 
 
 def open_page(browser: Browser, server: Server, size: tuple[int, int], scheme: str = "light") -> Page:
@@ -82,10 +81,15 @@ def show_finished(browser: Browser, server: Server, run: str) -> None:
 
 
 def show_lists(browser: Browser, server: Server) -> None:
-    for name, title in LATER.items():
-        folder = make_files(server.home / name, BUG)
-        body = {"repository": str(folder), "issue": title, "workflow": "search"}
-        server.outcome_of(server.ask("/v1/runs", body)["id"], 120)
+    for title, (module, body, arguments) in LATER.items():
+        files = {
+            f"{module}.py": f"def inside(day, first, last):\n{body}",
+            f"test_{module}.py": TEST.format(module=module, name=module, arguments=arguments),
+        }
+        folder = make_files(server.home / module, files)
+        wish = {"repository": str(folder), "issue": title, "workflow": "search"}
+        wish["target_tests"] = [f"test_{module}.py::test_{module}"]
+        server.outcome_of(server.ask("/v1/runs", wish)["id"], 120)
     page = open_page(browser, server, (1280, 620))
     page.goto("/")
     page.locator(".run-item").nth(len(LATER)).wait_for()

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.api.web.scenario import Pace, make_repository, script
+from tests.api.web.scenario import ISSUE, Pace, make_repository, script
 from tests.support.model_server import ScriptedModel
 
 CHROMIUM = shutil.which("chromium")
@@ -104,18 +104,18 @@ class Server:
         raise AssertionError(f"run {run} did not end: {found}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pace() -> Pace:
     return Pace()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def model(pace: Pace) -> Iterator[ScriptedModel]:
     with ScriptedModel(script(pace)) as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     if importlib.util.find_spec("agentforge.cli.serve") is None:
         pytest.skip("this checkout has no `agentforge serve`")
@@ -125,11 +125,21 @@ def server(model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> It
     running.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shop(server: Server) -> Path:
     return make_repository(server.home / "shop")
 
 
+@pytest.fixture(scope="session")
+def finished(server: Server, shop: Path, pace: Pace) -> str:
+    """The id of a run that is verified."""
+    pace.reset()
+    run = server.ask("/v1/runs", {"repository": str(shop), "issue": ISSUE})["id"]
+    assert server.outcome_of(run) == "verified"
+    return str(run)
+
+
+# Of the module, not of the session: it holds an event loop, which no other tests may meet.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:

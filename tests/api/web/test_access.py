@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.api.web.conftest import CLIENT, Server
-from tests.api.web.scenario import ISSUE, Pace
 
 AXE = CLIENT / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = ("#/", "#/new", "#/memory", "#/index", "#/evaluation")
-
-
-@pytest.fixture(scope="module")
-def finished(server: Server, shop: Path, pace: Pace) -> str:
-    pace.reset()
-    run = server.ask("/v1/runs", {"repository": str(shop), "issue": ISSUE})["id"]
-    assert server.outcome_of(run) == "verified"
-    return str(run)
 
 
 def faults(page: Page) -> list[str]:

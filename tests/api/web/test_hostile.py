@@ -79,6 +79,7 @@ def test_the_browser_itself_refuses_markup_from_text(watched: Watched) -> None:
 def test_logs_of_tests_are_text_too(page: Page, server: Server, pace: Pace) -> None:
     """What the repository's own tests print is as hostile as a model."""
     pace.reset()
+    pace.instead["coder"] = Reply(HOSTILE)
     folder = make_files(
         server.home / "hostile",
         {
@@ -90,7 +91,7 @@ def test_logs_of_tests_are_text_too(page: Page, server: Server, pace: Pace) -> N
             ),
         },
     )
-    wish = {"repository": str(folder), "issue": "f gives 1", "workflow": "search"}
+    wish = {"repository": str(folder), "issue": "f gives 1", "workflow": "oneshot"}
     run = server.ask("/v1/runs", wish | {"target_tests": ["test_thing.py::test_f"]})["id"]
     server.outcome_of(run, 90)
     page.goto(f"/#/runs/{run}")
@@ -102,3 +103,4 @@ def test_logs_of_tests_are_text_too(page: Page, server: Server, pace: Pace) -> N
     shown = page.evaluate("document.body.textContent")
     assert not any(mark in shown for mark in "\x1b\u202e\u2066\u200f")
     assert page.evaluate("window.pwned") is None
+    pace.reset()

@@ -52,12 +52,18 @@ function Lane({ agent, calls, transcripts }: { agent: string; calls: Call[]; tra
     if (box.current) watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
+  // Only a person's scrolling decides whether the end is followed; the page scrolls by itself, too.
+  const touched = useRef(0);
+  const touch = (): void => {
+    touched.current = performance.now();
+  };
   const onScroll = (): void => {
     const at = box.current;
-    if (at) follow.current = at.scrollHeight - at.scrollTop - at.clientHeight < 40;
+    if (at && performance.now() - touched.current < 800)
+      follow.current = at.scrollHeight - at.scrollTop - at.clientHeight < 40;
   };
   const tokens = calls.reduce((sum, call) => sum + (call.tokens ?? 0), 0);
-  const said = busy ? "writing" : tokens ? plural(tokens, "token") : calls.length ? plural(calls.length, "answer") : "not asked yet";
+  const said = busy ? "writing" : tokens ? plural(tokens, "token") : calls.length ? plural(calls.length, "answer") : "waiting";
   return (
     <article class={`lane ${agentClass(agent)} ${busy ? "busy" : ""} ${calls.length ? "" : "unasked"}`} data-agent={agent} aria-label={`${agent}${busy ? ", writing" : ""}`}>
       <header class="lane-head">
@@ -65,7 +71,18 @@ function Lane({ agent, calls, transcripts }: { agent: string; calls: Call[]; tra
         <h3>{visible(agent)}</h3>
         <span class="quiet lane-count">{said}</span>
       </header>
-      <div class="lane-body" ref={box} onScroll={onScroll} tabIndex={0} role="region" aria-label={`text of the ${agent}`}>
+      <div
+        class="lane-body"
+        ref={box}
+        onScroll={onScroll}
+        onWheel={touch}
+        onPointerDown={touch}
+        onTouchMove={touch}
+        onKeyDown={touch}
+        tabIndex={0}
+        role="region"
+        aria-label={`text of the ${agent}`}
+      >
         {calls.map((call) => (
           <CallText key={call.id} call={call} transcript={transcripts.of(call.id)} stick={stick} several={calls.length > 1} />
         ))}
