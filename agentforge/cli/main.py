@@ -23,7 +23,7 @@ class Commands(LazyGroup):
         "audit": Member(
             "agentforge.cli.audit", "Who is responsible for each line of a patch, and why.", False
         ),
-        "runs": Member("agentforge.cli.runs", "Past runs: list, show, replay, gc."),
+        "runs": Member("agentforge.cli.runs", "Past runs: list, show, resume, replay, gc."),
         "patch": Member("agentforge.cli.patch", "Apply any answer a model may give to a tree."),
         "sandbox": Member("agentforge.cli.sandbox", "Containers and images: doctor, build, env, prune."),
         "memory": Member("agentforge.cli.memory", "Verified fixes of the past: list, show, search."),

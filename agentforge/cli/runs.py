@@ -29,7 +29,7 @@ RunReference = Annotated[str, typer.Argument(metavar="RUN", help='Run id, a uniq
 
 @app.callback()
 def runs_group() -> None:
-    """Past runs: list, show, replay, gc."""
+    """Past runs: list, show, resume, replay, gc."""
 
 
 @app.command("list")
@@ -93,6 +93,30 @@ def replay(
     if not same:
         tell(f"run {result.run_id}: the replay differs: {result.difference or 'reason unknown'}")
     raise typer.Exit(ExitCode.VERIFIED if same else ExitCode.NO_VERIFIED_PATCH)
+
+
+@app.command("resume")
+def resume(
+    run: RunReference,
+    stream: Annotated[bool, typer.Option("--stream/--no-stream", help="Live view, or plain lines.")] = True,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Go on with a run that was killed, interrupted or stopped; no answered model call is made again."""
+    from agentforge.cli.interrupt import run_interruptible
+    from agentforge.cli.summary import result_document, show_result
+    from agentforge.cli.view import error_console, watching
+    from agentforge.orchestrator.resume import resume_run
+
+    settings = resolve_settings(config).settings
+    with watching(stream=stream) as listener:
+        result = run_interruptible(resume_run(run, settings, listener=listener))
+    show_result(error_console(), result, applied_to=None, show_diff=sys.stderr.isatty())
+    if as_json:
+        print_json(result_document(result, models={}, applied_to=None))
+    elif result.patch is not None:
+        print_bytes(result.patch.diff)
+    raise typer.Exit(int(result.exit_code))
 
 
 @app.command("gc")

@@ -104,6 +104,10 @@ def _run_started(event: events.RunStarted) -> Iterator[Line]:
         yield Line("run", f"{plural(len(models), 'model')}: {listed(models)}")
 
 
+def _run_resumed(event: events.RunResumed) -> Iterator[Line]:
+    yield Line("run", f"goes on after step {event.after} of its record; no answered call is made again")
+
+
 def _node_started(event: events.NodeStarted) -> Iterator[Line]:
     yield Line(event.node, f"starts (round {event.round})", "dim", detail=True)
 
@@ -277,6 +281,7 @@ _VERDICT_STYLE = {Verdict.VERIFIED: "bold green", Verdict.UNVERIFIED: "yellow", 
 
 _SPEAKERS: Mapping[type, Callable[[Any], Iterator[Line]]] = {
     events.RunStarted: _run_started,
+    events.RunResumed: _run_resumed,
     events.NodeStarted: _node_started,
     events.NodeFinished: _node_finished,
     events.ModelCallStarted: _call_started,

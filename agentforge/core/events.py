@@ -37,6 +37,16 @@ class RunStarted(EventBase):
     models: dict[str, str] = {}
 
 
+class RunResumed(EventBase):
+    """The run goes on in another process, right after the event numbered `after`.
+
+    Numbers between `after` and this event's own belong to an ending that does not hold any more.
+    """
+
+    type: Literal["run_resumed"] = "run_resumed"
+    after: int
+
+
 class NodeStarted(EventBase):
     type: Literal["node_started"] = "node_started"
     node: str
@@ -271,6 +281,7 @@ class RunFinished(EventBase):
 
 Event = Annotated[
     RunStarted
+    | RunResumed
     | NodeStarted
     | NodeFinished
     | StageStarted

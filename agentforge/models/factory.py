@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -17,8 +17,9 @@ from agentforge.models.endpoint import endpoint_url
 from agentforge.models.errors import EmptyAnswerError, UnknownModelError
 from agentforge.models.ledger import Ledger
 from agentforge.models.prices import embedding_prices, prices_for
-from agentforge.models.record import CallListener, MeteredModel, RecordingModel
+from agentforge.models.record import CallListener, CallRecord, MeteredModel, RecordingModel
 from agentforge.models.replay import ReplayModel
+from agentforge.models.resume import ResumedModel
 
 
 class EndpointReport(Frozen):
@@ -50,11 +51,13 @@ def build_model(
     record: Path | None = None,
     listener: CallListener | None = None,
     replay: Path | None = None,
+    reopened: Mapping[int, CallRecord | None] | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> MeteredModel:
     """The model of one run: live, or answering from the calls.jsonl at `replay`; recorded where asked.
 
-    `listener` needs `record`: it is the recorder that counts calls.
+    `listener` needs `record`: it is the recorder that counts calls. With `reopened` the run is resumed:
+    what `record` answers is not asked again, but for the calls in `reopened`.
     """
     redactor = build_redactor(settings)
     model: MeteredModel
@@ -63,9 +66,12 @@ def build_model(
     else:
         agents = {str(name): overrides for name, overrides in settings.agents.items()}
         model = OpenAIModel(settings.model, ledger, agents=agents, redactor=redactor, sleep=sleep)
-    if record is not None:
-        model = RecordingModel(model, record, ledger, listener, redactor=redactor)
-    return model
+    if record is None:
+        return model
+    recording = RecordingModel(model, record, ledger, listener, redactor=redactor, reopened=reopened)
+    if reopened is None:
+        return recording
+    return ResumedModel(record, recording, ledger, listener, reopened=reopened, redactor=redactor)
 
 
 def build_redactor(settings: Settings) -> Redactor:

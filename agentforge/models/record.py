@@ -7,9 +7,10 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from agentforge.core.chat import Completion, Message, ModelRequest, Spend
 from agentforge.core.errors import AgentForgeError, LimitReached, RecordError
 from agentforge.core.ports import TokenSink
 from agentforge.core.redact import Redactor
-from agentforge.models.ledger import CallAccount, Charge, Ledger
+from agentforge.models.ledger import CallAccount, Charge, Ledger, estimate_prompt_tokens
 
 RECORD_VERSION = 1
 INTERRUPTED = "interrupted"
@@ -127,7 +128,7 @@ def redacted(request: ModelRequest, redactor: Redactor) -> ModelRequest:
 
 
 @dataclass
-class _Tape:
+class CallTape:
     """The sink of one call: passes everything on and keeps it."""
 
     call: int
@@ -158,6 +159,8 @@ class RecordingModel:
 
     The line is on disk (fsync) before the answer is handed on. A torn last line, left by a kill, is cut
     off first; numbering goes on where the file ends. Failed and interrupted calls are recorded too.
+    `reopened` are calls of a resumed run that have no answer yet, by number, with their record where there
+    is one: their numbers are given out again, and what they had cost is entered with the new attempt.
     """
 
     def __init__(
@@ -169,6 +172,7 @@ class RecordingModel:
         *,
         redactor: Redactor | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        reopened: Mapping[int, CallRecord | None] | None = None,
     ) -> None:
         self._inner = inner
         self._path = path
@@ -177,7 +181,8 @@ class RecordingModel:
         self._redactor = redactor or Redactor()
         self._now = now
         self._lock = threading.Lock()
-        self._calls = max((record.call for record in _opened(path)), default=0)
+        self._reopened = dict(reopened or {})
+        self._used = {record.call for record in _opened(path)} - self._reopened.keys()
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         return self._inner.resolve(request)
@@ -188,8 +193,9 @@ class RecordingModel:
         """As the inner model's; recorded."""
         sent = self._inner.resolve(request)
         model = str(sent.model)
-        tape = _Tape(self._next_call(), request.agent, sink, self._listener)
+        tape = CallTape(self._next_call(), request.agent, sink, self._listener)
         account = account or CallAccount()
+        self._enter_lost_attempt(tape.call, sent, account)
         started = self._now()
         if self._listener is not None:
             self._listener.on_start(tape.call, request.agent, model)
@@ -205,14 +211,30 @@ class RecordingModel:
 
     def _next_call(self) -> int:
         with self._lock:
-            self._calls += 1
-            return self._calls
+            number = next(number for number in count(1) if number not in self._used)
+            self._used.add(number)
+            return number
+
+    def _enter_lost_attempt(self, call: int, sent: ModelRequest, account: CallAccount) -> None:
+        """The process died while this call was under way: what it may have been billed counts."""
+        if call not in self._reopened:
+            return
+        record = self._reopened.pop(call)
+        if record is not None:
+            charges = list(record.charges)
+        else:
+            prompt = estimate_prompt_tokens(sent.messages)
+            cost = self._ledger.price(prompt, 0, 0, str(sent.model))
+            lost = Charge(agent=sent.agent, model=str(sent.model), prompt_tokens=prompt, cost_usd=cost)
+            charges = [lost.model_copy(update={"estimated": True})]
+        account.charges.extend(charges)
+        self._ledger.restore(charges)
 
     def _keep(
         self,
         request: ModelRequest,
         sent: ModelRequest,
-        tape: _Tape,
+        tape: CallTape,
         account: CallAccount,
         started: datetime,
         completion: Completion | None = None,
@@ -287,6 +309,11 @@ def load_calls(path: Path) -> list[CallRecord]:
     if torn:
         records += _whole_after_all(torn)
     return records
+
+
+def latest_of_each(records: Iterable[CallRecord]) -> list[CallRecord]:
+    """The last record of each call, by number: one that was cut off is made again by a resumed run."""
+    return sorted({record.call: record for record in records}.values(), key=lambda record: record.call)
 
 
 def _parsed(line: bytes, path: Path, number: int) -> CallRecord:

@@ -23,6 +23,7 @@ from agentforge.models.record import (
     CallRecord,
     asked_of,
     call_key,
+    latest_of_each,
     load_calls,
     redacted,
 )
@@ -37,15 +38,29 @@ class ReplayModel:
     into `ledger`. Raises `RecordError` for a request that is not in the record, naming how it differs.
     """
 
-    def __init__(self, path: Path, ledger: Ledger | None = None, *, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        ledger: Ledger | None = None,
+        *,
+        redactor: Redactor | None = None,
+        without: frozenset[int] = frozenset(),
+    ) -> None:
         self._path = path
         self._ledger = ledger
         self._redactor = redactor or Redactor()
         self._lock = threading.Lock()
         self._waiting: dict[str, deque[CallRecord]] = defaultdict(deque)
-        for record in sorted(load_calls(path), key=lambda record: record.call):
-            self._waiting[record.key].append(record)
+        for record in latest_of_each(load_calls(path)):
+            if record.call not in without:
+                self._waiting[record.key].append(record)
         self._played = 0
+
+    def following(self, request: ModelRequest) -> CallRecord | None:
+        """The record that answers `request` next; None where there is none."""
+        with self._lock:
+            queue = self._waiting.get(self._key(request))
+            return queue[0] if queue else None
 
     @property
     def unplayed(self) -> tuple[CallRecord, ...]:
@@ -56,9 +71,8 @@ class ReplayModel:
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """The recorded request, with the parameters that were sent."""
-        with self._lock:
-            queue = self._waiting.get(self._key(request))
-            return queue[0].request if queue else request
+        known = self.following(request)
+        return known.request if known else request
 
     async def complete(
         self, request: ModelRequest, sink: TokenSink | None = None, account: CallAccount | None = None

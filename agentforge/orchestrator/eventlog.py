@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from agentforge.core.chat import Completion, Spend
+from agentforge.core.errors import RecordError
 from agentforge.core.events import (
     EVENT_ADAPTER,
     Event,
@@ -15,6 +18,7 @@ from agentforge.core.events import (
     ModelCallStarted,
     Notice,
     RunFinished,
+    RunResumed,
     StreamReset,
     Token,
 )
@@ -25,33 +29,93 @@ Listener = Callable[[Event], None]
 Write = Callable[[bytes, bool], None]
 
 
-class EventLog:
-    """Durable events get the next number and go to `write`; tokens carry the number they follow."""
+@dataclass(frozen=True)
+class Prefix:
+    """What a run had said before it was resumed: the lines of its own course, in order.
 
-    def __init__(self, clock: Clock, redactor: Redactor, write: Write, listener: Listener) -> None:
+    `jumps` maps a number to the one after which numbering goes on: what lies between was said by endings
+    that do not hold any more. The last jump, after the last line, is this resumption's.
+    """
+
+    lines: tuple[bytes, ...] = ()
+    jumps: Mapping[int, int] = field(default_factory=dict)
+
+
+class EventLog:
+    """Durable events get the next number and go to `write`; tokens carry the number they follow.
+
+    Events of the `prefix` are only compared with what was recorded: nobody hears of them again.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        redactor: Redactor,
+        write: Write,
+        listener: Listener,
+        prefix: Prefix = Prefix(),
+    ) -> None:
         self._clock, self._redactor = clock, redactor
         self._write, self._listener = write, listener
-        self._seq = 0
+        self._prefix = prefix
+        self._seq = self._said = 0
 
     @property
     def last(self) -> int:
         """Number of the last durable event."""
         return self._seq
 
+    @property
+    def repeating(self) -> bool:
+        """Whether the recorded past of a resumed run is still being gone through."""
+        return self._said < len(self._prefix.lines)
+
     def emit(self, event: EventBase) -> None:
         if isinstance(event, Token):
             self.show(event)
             return
-        self._seq += 1
-        stamped = event.model_copy(update={"seq": self._seq, "time": self._clock.now()})
+        was_repeating = self.repeating
+        self._seq = self._prefix.jumps.get(self._seq, self._seq) + 1
+        self._said += 1
+        line = self._line(event, self._clock.now())
+        if was_repeating:
+            self._compare(line)
+        else:
+            self._tell(line, last=isinstance(event, RunFinished))
+
+    def _line(self, event: EventBase, time: datetime) -> bytes:
+        stamped = event.model_copy(update={"seq": self._seq, "time": time})
         clean = redact(stamped.model_dump(mode="json"), self._redactor)
         # Sorted, so that a replay that reads its input back from JSON writes the same bytes.
-        line = json.dumps(clean, ensure_ascii=True, separators=(",", ":"), sort_keys=True).encode()
-        self._write(line, isinstance(event, RunFinished))
+        return json.dumps(clean, ensure_ascii=True, separators=(",", ":"), sort_keys=True).encode()
+
+    def _tell(self, line: bytes, *, last: bool) -> None:
+        self._write(line, last)
         self._listener(EVENT_ADAPTER.validate_json(line))
+
+    def _compare(self, line: bytes) -> None:
+        """Raises `RecordError` where the resumed run takes another way than the recorded one."""
+        recorded = self._prefix.lines[self._said - 1]
+        if line != recorded:
+            raise RecordError(
+                f"the run cannot be resumed: event {self._seq} was {recorded[:200]!r}, now {line[:200]!r}",
+                hint="its code, configuration or input changed; start it anew",
+            )
+        if not self.repeating:
+            self._resumed()
+
+    def _resumed(self) -> None:
+        """Say that the run goes on; by the machine's clock, for it is no part of the run's own course."""
+        after, number = self._seq, self._prefix.jumps[self._seq]
+        self._seq = number
+        line = self._line(RunResumed(after=after), datetime.now(UTC))
+        self._seq = after
+        self._tell(line, last=False)
 
     def show(self, event: Token | Notice) -> None:
         """Hand on a transient event: tokens, and what a long preparation is doing just now."""
+        if self.repeating:
+            return
         text = self._redactor.text(event.text)
         self._listener(event.model_copy(update={"seq": self._seq, "text": text}))
 

@@ -18,7 +18,16 @@ from agentforge.models.ledger import Ledger
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.eventlog import EventLog, ModelEvents
 from agentforge.orchestrator.metering import MemoryMeter
-from agentforge.orchestrator.record import RecordingRetriever, RecordingSandbox, Tape
+from agentforge.orchestrator.past import Past
+from agentforge.orchestrator.record import (
+    RecordingRetriever,
+    RecordingSandbox,
+    ReplayRetriever,
+    ReplaySandbox,
+    Tape,
+    TapePlayer,
+)
+from agentforge.orchestrator.resumed_ports import ResumedRetriever, ResumedSandbox
 from agentforge.orchestrator.store import RunWriter
 from agentforge.orchestrator.workflow import Workflow
 from agentforge.sandbox.docker_sandbox import DockerSandbox
@@ -65,8 +74,10 @@ def live_ports(
     log: EventLog,
     redactor: Redactor,
     commits: ReadCommits | None = None,
+    past: Past | None = None,
 ) -> LivePorts:
-    """Connect everything. `commits` gives what the ranking may know of the past.
+    """Connect everything. `commits` gives what the ranking may know of the past; `past` is that of a
+    resumed run, whose record answers first.
 
     Raises `UsageError` for an unknown price under a cost limit.
     """
@@ -75,12 +86,24 @@ def live_ports(
     model = None
     if asks_model(settings, workflow):
         listener = ModelEvents(log.emit)
-        model = build_model(settings, ledger, record=writer.directory / "calls.jsonl", listener=listener)
+        model = build_model(
+            settings,
+            ledger,
+            record=writer.directory / "calls.jsonl",
+            listener=listener,
+            reopened=past.reopened if past else None,
+        )
     logs = writer.directory / "reports"
     sandbox = DockerSandbox(settings.sandbox, writer.run_id, logs, progress=_progress(log))
     retriever = live_retriever(settings, tape, log, redactor, ledger, commits)
-    recording = RecordingSandbox(sandbox, tape)
-    return LivePorts(settings, workflow.name, sandbox, recording, retriever, model, ledger)
+    box: Sandbox = RecordingSandbox(sandbox, tape)
+    if past is not None:
+        player = TapePlayer(logs, redactor)
+        box = ResumedSandbox(ReplaySandbox(player), box)
+        if retriever is not None:
+            told = ReplayRetriever(player, lambda text: log.emit(_warning(text)), ledger.restore)
+            retriever = ResumedRetriever(told, retriever)
+    return LivePorts(settings, workflow.name, sandbox, box, retriever, model, ledger)
 
 
 def _progress(log: EventLog) -> Callable[[str], None]:
@@ -124,8 +147,12 @@ class Warnings:
         """What was warned of since the last time; each is an event of the run."""
         texts, self._texts = tuple(self._texts), []
         for text in texts:
-            self._log.emit(Notice(level="warning", text=text))
+            self._log.emit(_warning(text))
         return texts
+
+
+def _warning(text: str) -> Notice:
+    return Notice(level="warning", text=text)
 
 
 def model_names(settings: Settings, workflow: Workflow) -> dict[str, str]:

@@ -34,7 +34,7 @@ from agentforge.core.task import Issue
 from agentforge.core.tree import Tree
 from agentforge.models.ledger import Charge
 from agentforge.orchestrator.eventlog import redact
-from agentforge.orchestrator.store import recorded_in
+from agentforge.orchestrator.store import recorded_in, write_atomically
 
 Aside = tuple[tuple[str, ...], tuple[Charge, ...]]
 """What memory warned of, and what its embeddings were billed, since the last time."""
@@ -60,19 +60,24 @@ class StoreRecord(Frozen):
     charges: tuple[Charge, ...] = ()
 
 
+class UnrecordedError(RecordError):
+    """A request that the record does not answer."""
+
+
 class Tape:
     """Answers of the ports under `reports/`, one file each, without secrets, written as they come."""
 
     def __init__(self, folder: Path, redactor: Redactor) -> None:
         self._folder, self.redactor = folder, redactor
-        self._count = 0
+        # A resumed run goes on where its record ends.
+        self._count = max((int(path.name[:4]) for path in folder.glob("[0-9]" * 4 + "-*.json")), default=0)
 
     def keep(self, kind: str, key: str, answer: Any) -> None:
         self._count += 1
         entry = {"kind": kind, "key": key, "answer": redact(answer, self.redactor)}
         path = self._folder / f"{self._count:04d}-{kind}.json"
         with recorded_in(path):
-            path.write_text(json.dumps(entry, ensure_ascii=True), "utf-8")
+            write_atomically(path, json.dumps(entry, ensure_ascii=True).encode())
 
     def key(self, *parts: Any) -> str:
         """A hash of `parts` (JSON values) without their secrets: a record and its replay agree on it."""
@@ -99,7 +104,7 @@ class TapePlayer:
     def play(self, kind: str, key: str) -> Any:
         queue = self._answers.get((kind, key))
         if not queue:
-            raise RecordError(
+            raise UnrecordedError(
                 f"the replay asks for a {kind} that the run never made",
                 hint="the record was made by another version; see `versions` in run.json",
             )

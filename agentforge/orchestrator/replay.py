@@ -21,7 +21,8 @@ from agentforge.models.factory import build_ledger, build_model, build_redactor
 from agentforge.orchestrator.clock import ReplayClock
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.engine import execute
-from agentforge.orchestrator.eventlog import EventLog, Listener, ModelEvents
+from agentforge.orchestrator.eventlog import EventLog, Listener, ModelEvents, Prefix
+from agentforge.orchestrator.past import jumps_of, own_lines
 from agentforge.orchestrator.record import ReplayRetriever, ReplaySandbox, TapePlayer
 from agentforge.orchestrator.result import (
     Cut,
@@ -39,7 +40,7 @@ from agentforge.orchestrator.service import (
     result_patch,
     scratch_folder,
 )
-from agentforge.orchestrator.store import RunRecord, RunStore, whole_lines
+from agentforge.orchestrator.store import RunRecord, RunStore
 from agentforge.orchestrator.wiring import NODES, PREDICATES
 from agentforge.orchestrator.workflow import Workflow, WorkflowFile
 from agentforge.orchestrator.workflow_load import build_workflow
@@ -86,7 +87,8 @@ class Replay:
             raise RecordError(f"run {record.run_id}: run.json cannot be replayed: {error!r:.200}") from None
         self.workflow: Workflow = build_workflow(graph, NODES, PREDICATES)
         self.lines: list[bytes] = []
-        self.log = EventLog(self.clock, build_redactor(self.settings), self._keep_line, listener)
+        jumps = Prefix(jumps=jumps_of(manifest))
+        self.log = EventLog(self.clock, build_redactor(self.settings), self._keep_line, listener, jumps)
         self.state = opening_state(self.task, self.settings, self.workflow, manifest["base"]["commit"])
 
     async def carry_out(self, workspace: GitWorkspace, scratch: Path) -> RunResult:
@@ -155,7 +157,7 @@ class Replay:
         )
 
     def _first_difference(self) -> str:
-        recorded = whole_lines(self.record.directory / "events.jsonl")
+        recorded = own_lines(self.record, self.manifest)
         for number, (was, now) in enumerate(zip_longest(recorded, self.lines), 1):
             if was != now:
                 at = max(0, _common_length(was or b"", now or b"") - 20)

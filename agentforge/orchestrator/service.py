@@ -22,12 +22,13 @@ from agentforge.core.task import RepairTask
 from agentforge.memory.history import read_commits
 from agentforge.memory.retriever import ReadCommits
 from agentforge.models.factory import build_redactor
-from agentforge.orchestrator.clock import LiveClock, RecordingClock
+from agentforge.orchestrator.clock import JOURNAL, LiveClock, Readings, RecordingClock
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.dryrun import rehearse
 from agentforge.orchestrator.engine import execute
-from agentforge.orchestrator.eventlog import EventLog, Listener
+from agentforge.orchestrator.eventlog import EventLog, Listener, Prefix
 from agentforge.orchestrator.manifest import closing_manifest, opening_manifest
+from agentforge.orchestrator.past import Past
 from agentforge.orchestrator.ports import LivePorts, live_ports, model_names
 from agentforge.orchestrator.report import markdown_report
 from agentforge.orchestrator.responsibility.record import audit_record
@@ -119,23 +120,31 @@ class LiveRun:
         intake: IntakeResult,
         writer: RunWriter,
         listener: Listener,
+        past: Past | None = None,
     ) -> None:
+        self.past = past
         self.task, self.settings, self.workflow = task, settings, workflow
         self.intake, self.writer = intake, writer
         self.started = time.monotonic()
-        self.clock = RecordingClock()
+        journal = writer.directory / JOURNAL
+        self.clock = RecordingClock(journal, past.readings if past else Readings())
         self.cut: Cut | None = None
+        self.ended_after: int | None = None
         self.redactor = build_redactor(settings)
-        self.log = EventLog(self.clock, self.redactor, self._write, listener)
+        prefix = past.prefix if past else Prefix()
+        self.log = EventLog(self.clock, self.redactor, self._write, listener, prefix)
         self.state = opening_state(task, settings, workflow, intake.base_commit)
-        self.manifest = opening_manifest(
-            writer.run_id,
+        self.manifest = dict(past.manifest) if past else self._opening_manifest()
+
+    def _opening_manifest(self) -> dict[str, Any]:
+        return opening_manifest(
+            self.writer.run_id,
             LiveClock().now(),
-            task,
-            settings,
-            workflow,
-            base_record(intake),
-            model_names(settings, workflow),
+            self.task,
+            self.settings,
+            self.workflow,
+            base_record(self.intake),
+            model_names(self.settings, self.workflow),
         )
 
     async def carry_out(self, workspace: GitWorkspace) -> RunResult:
@@ -145,13 +154,16 @@ class LiveRun:
         ending = Ending("defect", ExitCode.DEFECT, "a defect in agentforge ended the run")
         try:
             commits = past_commits(self.intake, self.settings)
-            ports = live_ports(self.settings, self.workflow, self.writer, self.log, self.redactor, commits)
+            ports = live_ports(
+                self.settings, self.workflow, self.writer, self.log, self.redactor, commits, self.past
+            )
             async with ports.engine:
                 await self._run_engine(ports.context(workspace, self.clock, self.task, self.log))
             ending = ending_of_state(self.state, self.settings.critic)
         except AgentForgeError as error:
             ending = self._ending_after(error)
         except asyncio.CancelledError:
+            self.ended_after = self.log.last
             self.cut = Cut(after=self.log.last, kind="interrupted")
             ending = interrupted(self.state, self.settings.critic)
         finally:
@@ -163,7 +175,7 @@ class LiveRun:
         limit = self.settings.limits.time_limit_s
         context.start_deadline()
         try:
-            async with asyncio.timeout(limit) as scope:
+            async with asyncio.timeout(None if limit is None else limit - self.clock.used_s) as scope:
                 await execute(self.workflow, self.state, NODES, PREDICATES, context, self._keep)
         except TimeoutError:
             if not scope.expired():
@@ -175,6 +187,7 @@ class LiveRun:
         self.state = state
 
     def _ending_after(self, error: AgentForgeError) -> Ending:
+        self.ended_after = self.log.last
         if isinstance(error, EnvironmentFault):
             self.cut = Cut(after=self.log.last, kind="fault", what=error.what, hint=error.hint)
         return announced_ending(self.log, self.state, error, self.settings)
@@ -191,9 +204,9 @@ class LiveRun:
         self.log.emit(finished_event(ending, spend))
         clock = {"now": self.clock.nows, "monotonic": self.clock.monotonics}
         now = datetime.now(UTC)
-        self.writer.write_manifest(
-            closing_manifest(self.manifest, self.state, ending, spend, now, clock, self.cut)
-        )
+        closed = closing_manifest(self.manifest, self.state, ending, spend, now, clock, self.cut)
+        self.writer.write_manifest({**closed, "ended_after": self.ended_after})
+        self.clock.close()
         best = self.state.best
         return RunResult(
             run_id=self.writer.run_id,

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -25,6 +25,9 @@ from agentforge.core.events import EVENT_ADAPTER, Event
 from agentforge.core.redact import Redactor
 from agentforge.core.tree import FileMode, Tree, TreeFile
 from agentforge.orchestrator.eventlog import redact
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 RECORD_SCHEMA = 1
 
@@ -123,13 +126,18 @@ class RunRecord:
 
 
 class RunWriter(RunRecord):
-    """The same directory, for the one process that owns the run. No secret goes into what is JSON."""
+    """The same directory, for the one process that owns the run. No secret goes into what is JSON.
+
+    Raises `RecordError` where another process owns it; a dead one owns nothing.
+    """
 
     def __init__(self, directory: Path, redactor: Redactor | None = None) -> None:
         super().__init__(directory)
         self._redactor = redactor or Redactor()
         with recorded_in(directory):
             (directory / "reports").mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _owned(directory)
+            cut_torn_line(directory / "events.jsonl")
             self._events = (directory / "events.jsonl").open("ab")
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -165,6 +173,21 @@ class RunWriter(RunRecord):
 
     def close(self) -> None:
         self._events.close()
+        self._lock.release()
+
+
+def _owned(directory: Path) -> BaseFileLock:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(directory / ".lock", timeout=0, mode=0o600, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RecordError(
+            f"run {directory.name} is being worked on by another process",
+            hint="wait for its end, or stop that process first",
+        ) from None
+    return lock
 
 
 class RunStore:
@@ -261,6 +284,19 @@ def unpack_tree(data: bytes) -> Tree:
             mode: FileMode = info.pax_headers.get("AGENTFORGE.mode", "100644")  # type: ignore[assignment]
             files[info.name] = TreeFile(content.read() if content else b"", mode)
     return Tree(files)
+
+
+def cut_torn_line(path: Path) -> None:
+    """Take away what a killed process wrote of a last line."""
+    if not path.exists():
+        return
+    with recorded_in(path), path.open("r+b") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def private(path: str, flags: int) -> int:
+    """Opener of files that are their owner's alone."""
+    return os.open(path, flags, 0o600)
 
 
 def whole_lines(path: Path) -> Iterator[bytes]:
