@@ -217,6 +217,8 @@ class Transaction(Frozen):
 
     number: int = Field(ge=1)
     round: int
+    standing: str
+    """The candidate that stood when it began."""
     locus: Locus
     graph_delta: tuple[tuple[Responsibility, Responsibility], ...] = ()
     code_delta: tuple[CodeDelta, ...] = ()

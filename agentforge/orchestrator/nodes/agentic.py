@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from agentforge.agents import deadlock
 from agentforge.agents.coder import Coder, EditContext
@@ -14,6 +15,7 @@ from agentforge.agents.ladder import EditResult, Refusal
 from agentforge.agents.planner import Planner, fallback_plan
 from agentforge.agents.symbols import changes_between
 from agentforge.config.settings import EditFormat
+from agentforge.core.base import Frozen
 from agentforge.core.errors import ConfigError
 from agentforge.core.events import (
     CriticDecided,
@@ -90,12 +92,46 @@ def seen_failing(state: RunState) -> str:
     return describe_failures(seen, failing) if failing else ""
 
 
+class CodeOptions(Frozen):
+    """`steps`: "each" of the plan in turn, all "merged" in one call (the plan is then a chain of thought), or
+    a "framework" first and its details after that, without a plan (AuditCoder, C)."""
+
+    steps: Literal["each", "merged", "framework"] = "each"
+
+
 def _coder_steps(state: RunState, context: RunContext) -> tuple[Step, ...]:
     plan: Plan | None = state.plan
     if plan is None:
         plan = fallback_plan(state.retrieved, context.workspace.tree, "No plan is made in this workflow.")
-    steps = plan.coder_steps() or plan.steps[:1]
-    return steps[:MAX_CODER_STEPS]
+    steps = (plan.coder_steps() or plan.steps[:1])[:MAX_CODER_STEPS]
+    how = context.options_as(CodeOptions).steps
+    if how == "each":
+        return steps
+    merged = _merged(plan.explanation if not plan.fallback else "", steps)
+    return (merged,) if how == "merged" else _framework(merged)
+
+
+def _merged(thought: str, steps: tuple[Step, ...]) -> Step:
+    """All steps as one."""
+    told = [f"{number}. {step.description}" for number, step in enumerate(steps, 1)]
+    return Step(
+        id="all",
+        description="\n".join([thought, *told] if thought else told),
+        files=tuple(dict.fromkeys(path for step in steps for path in step.files)),
+        symbols=tuple(dict.fromkeys(name for step in steps for name in step.symbols)),
+    )
+
+
+def _framework(step: Step) -> tuple[Step, Step]:
+    skeleton = (
+        "Write the framework only: every function or class that is needed, with signature and docstring; "
+        "leave new bodies at `raise NotImplementedError`."
+    )
+    details = "The framework stands. Now fill in every body that is missing or wrong; keep the signatures."
+    return (
+        step.model_copy(update={"id": "framework", "description": f"{step.description}\n{skeleton}"}),
+        step.model_copy(update={"id": "details", "description": f"{step.description}\n{details}"}),
+    )
 
 
 async def debug(state: RunState, context: RunContext) -> Delta:
@@ -222,7 +258,14 @@ def edit_of(
 
 NODES: tuple[Node[RunContext], ...] = (
     node("plan", make_plan, "task retrieved", "plan", asks_model=True, once=True),
-    node("code", write_code, "task plan retrieved round baseline targets", "draft", asks_model=True),
+    node(
+        "code",
+        write_code,
+        "task plan retrieved round baseline targets",
+        "draft",
+        asks_model=True,
+        options=CodeOptions,
+    ),
     node(
         "debug",
         debug,

@@ -104,14 +104,19 @@ async def apply_edit(state: RunState, context: RunContext) -> Delta:
     edits = [edit for edit in (state.draft, state.repair) if edit is not None and edit.round == state.round]
     if not edits or edits[-1].changes is None:
         return {"candidate": None}
-    return {"candidate": await make_candidate(edits[-1], f"c{state.round}", state, context)}
+    return {"candidate": await make_candidate(edits[-1], _name("c", state), state, context)}
 
 
 async def pick_edit(state: RunState, context: RunContext) -> Delta:
     """The next plausible edit of the search engine."""
     if state.round >= len(state.found):
         return {"candidate": None}
-    return {"candidate": await make_candidate(state.found[state.round], f"s{state.round}", state, context)}
+    return {"candidate": await make_candidate(state.found[state.round], _name("s", state), state, context)}
+
+
+def _name(letter: str, state: RunState) -> str:
+    """The id of this round's candidate; rounds begin anew at each stage of a cascade, ids do not repeat."""
+    return f"{state.stage}-{letter}{state.round}" if state.stage else f"{letter}{state.round}"
 
 
 async def make_candidate(edit: Edit, name: str, state: RunState, context: RunContext) -> Candidate | None:
@@ -212,8 +217,8 @@ _PROTECTED = "task existing baseline environment"
 NODES: tuple[Node[RunContext], ...] = (
     node("environment", prepare_environment, "task", "environment", once=True),
     node("baseline", run_baseline, "task environment", "baseline", needs="environment", once=True),
-    node("apply", apply_edit, f"draft repair round {_PROTECTED}", "candidate"),
-    node("pick", pick_edit, f"found round {_PROTECTED}", "candidate"),
+    node("apply", apply_edit, f"draft repair round stage {_PROTECTED}", "candidate"),
+    node("pick", pick_edit, f"found round stage {_PROTECTED}", "candidate"),
     node(
         "execute",
         execute_candidate,

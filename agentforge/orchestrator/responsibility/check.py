@@ -24,6 +24,7 @@ from agentforge.core.events import (
     PatchProposed,
     PlanMade,
     ResponsibilitiesCommitted,
+    StageStarted,
     TransactionClosed,
 )
 from agentforge.core.responsibility import Construction, Fallback, Graph, Responsibility, Transaction
@@ -109,19 +110,30 @@ def _finding(name: str, problems: list[str]) -> Finding:
 
 
 def _identity(stored: Stored) -> Iterator[str]:
-    """Pre-code identity: ids are committed before any code, and never change or are used twice."""
+    """Pre-code identity: ids are committed before any code of their stage, and never change or are used
+    twice; code of earlier stages is told to be adopted."""
     ids = list(stored.graph.ids)
     recorded = [entry["id"] for entry in stored.audit["responsibilities"]]
     if recorded != ids:
         yield f"the record has the ids {recorded}, the run committed {ids}"
     kinds = (ResponsibilitiesCommitted, PlanMade)
     committed = next((event.seq for event in stored.events if isinstance(event, kinds)), 0)
-    first = next((event.seq for event in stored.events if _writes_code(event)), None)
+    earlier = [e.candidate for e in stored.events if isinstance(e, PatchProposed) and e.seq < committed]
+    if earlier != stored.audit["committed"]["adopted"]:
+        yield f"the record does not say that {earlier} are older than the ids"
+    stage = next((e.seq for e in reversed(stored.events) if _opens(e) and e.seq < committed), 0)
+    code = (event.seq for event in stored.events if _writes_code(event) and event.seq > stage)
+    first = next(code, None)
     if committed and first is not None and committed > first:
         yield f"event {first} wrote code before the ids were committed by event {committed}"
     later = [e for e in stored.events if isinstance(e, ResponsibilitiesCommitted)][1:]
     if later:
         yield f"the ids were committed again by event {later[0].seq}"
+
+
+def _opens(event: Event) -> bool:
+    """What an earlier stage wrote is adopted, and told as such."""
+    return isinstance(event, StageStarted)
 
 
 def _writes_code(event: Event) -> bool:
@@ -239,7 +251,7 @@ def _frozen(stored: Stored) -> Iterator[str]:
 
 
 def _frozen_anew(stored: Stored, entry: Transaction) -> Iterator[str]:
-    before = stored.tree_of(_standing_before(stored, entry))
+    before = stored.tree_of(entry.standing)
     after = stored.tree_of(entry.candidate)
     if before is None or after is None:
         return
@@ -252,25 +264,30 @@ def _frozen_anew(stored: Stored, entry: Transaction) -> Iterator[str]:
             yield f"transaction {entry.number}: the code of {node}, frozen, differs in {entry.candidate}"
 
 
-def _standing_before(stored: Stored, entry: Transaction) -> str:
-    """The candidate that stood when a transaction began: the last one accepted before it, else the first."""
-    accepted = [t.candidate for t in stored.transactions if t.accepted and t.round < entry.round]
-    fallen = [f.candidate for f in stored.fallbacks if f.accepted and f.round < entry.round]
-    rounds = {e.candidate: e.round for e in stored.events if isinstance(e, PatchProposed)}
-    stood = sorted([*accepted, *fallen], key=lambda name: rounds.get(name, -1))
-    judged = [e.candidate for e in stored.events if isinstance(e, GateDecided)]
-    return stood[-1] if stood else (judged[0] if judged else "")
-
-
 def _history(stored: Stored) -> Iterator[str]:
     """Append-only: numbered without a gap, and the record equals what the events said at the time."""
     numbers = [entry.number for entry in stored.transactions]
     if numbers != list(range(1, len(numbers) + 1)):
         yield f"the transactions are numbered {numbers}"
+    yield from _chain(stored)
     if [entry.model_dump(mode="json") for entry in stored.transactions] != stored.audit["transactions"]:
         yield "the transactions of the record are not those of the events"
     if [entry.model_dump(mode="json") for entry in stored.fallbacks] != stored.audit["fallbacks"]:
         yield "the fallbacks of the record are not those of the events"
+
+
+def _chain(stored: Stored) -> Iterator[str]:
+    """Each transaction began where the last accepted repair had ended, the first at a judged candidate."""
+    judged = {event.candidate for event in stored.events if isinstance(event, GateDecided)}
+    stands = ""
+    for event in stored.events:
+        if isinstance(event, FallbackClosed) and event.fallback.accepted:
+            stands = event.fallback.candidate
+        if isinstance(event, TransactionClosed):
+            entry = event.transaction
+            if entry.standing not in judged or (stands and entry.standing != stands):
+                yield f"transaction {entry.number} began at {entry.standing}, and {stands or 'nothing'} stood"
+            stands = entry.candidate if entry.accepted else entry.standing
 
 
 def _apart(stored: Stored) -> Iterator[str]:

@@ -142,10 +142,14 @@ def audit_record(state: RunState, events: Iterable[Event], base: Tree) -> dict[s
 
 
 def _committed(audit: Audit) -> dict[str, Any]:
-    """The event by which the ids came to be, before any code; 0 where there is none (no plan was made)."""
+    """The event by which the ids came to be, before any code; 0 where there is none (no plan was made).
+
+    `adopted`: candidates of earlier stages, whose code is older than the ids and was taken over by them.
+    """
     kinds = ResponsibilitiesCommitted if audit.source == "graph" else PlanMade
     seq = next((event.seq for event in audit.events if isinstance(event, kinds)), 0)
-    return {"seq": seq, "ids": list(audit.construction.graph.ids)}
+    earlier = [item.candidate for item in audit.proposed if item.seq < seq]
+    return {"seq": seq, "ids": list(audit.construction.graph.ids), "adopted": earlier}
 
 
 def _responsibilities(audit: Audit) -> list[dict[str, Any]]:

@@ -63,6 +63,7 @@ def close_transaction(
     entry = Transaction(
         number=number,
         round=proposal.round,
+        standing=standing.judged.candidate.id,
         locus=locus,
         graph_delta=_graph_delta(standing.construction, made),
         code_delta=_code_delta(made, before, after),

@@ -124,6 +124,11 @@ def test_coverage_decides_only_with_a_margin() -> None:
     assert locate(replace(failure(), scores={"S1_1": 1.0}, rules=("R1", "R2", "R3"))).abstains
 
 
+def test_coverage_does_not_accuse_a_node_whose_own_checks_hold() -> None:
+    held = rejected("S1_1").model_copy(update={"passed": True})
+    assert locate(replace(failure(evidence=(held,)), scores={"S1_1": 1.0, "S1_2": 0.5})).abstains
+
+
 def test_rules_follow_the_fixed_priority() -> None:
     everything = replace(
         failure(("m.py", 2, "parse"), cause=Cause.TIMEOUT, evidence=(rejected("S1_2"),)), scores={"S1_2": 1.0}

@@ -97,6 +97,7 @@ def transaction(
     values: dict[str, object] = {
         "number": number,
         "round": number,
+        "standing": "c0",
         "locus": Locus(
             node="S1",
             kind="branch",

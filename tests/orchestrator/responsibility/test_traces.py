@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from agentforge.core.chat import Completion, ModelRequest
 from agentforge.core.events import Event, NodeStarted
 from agentforge.core.state import RunState
-from tests.orchestrator.responsibility.test_random_runs import FUNCTIONS, run_with, written
+from agentforge.orchestrator.responsibility.check import Stored, check
+from agentforge.orchestrator.responsibility.record import audit_record
+from tests.orchestrator.responsibility.test_random_runs import BASE, FUNCTIONS, run_with, written
 
 GRAPH = {
     "explanation": "one function each",
@@ -194,8 +197,27 @@ def test_a_branch_is_replanned_only_where_the_condition_says_so() -> None:
         ("step-by-step", {"planner": [json.dumps(PLAN)], "coder": RAISING}, "pcccc"),
         ("agentcoder", {"coder": [RAISING[3]], "debugger": [GOOD[0], ALL]}, "cdd"),
         ("oneshot", {"coder": [ALL]}, "c"),
+        ("cot", {"planner": [json.dumps(PLAN)], "coder": [ALL]}, "pc"),
+        ("cot-retry", {"planner": [json.dumps(PLAN)], "coder": [RAISING[3]], "debugger": [GOOD[0]]}, "pcd"),
+        ("framework", {"coder": [code(*((name, "raises") for name in FUNCTIONS)), ALL]}, "cc"),
     ],
 )
 def test_call_counts_of_the_baselines(workflow: str, answers: dict[str, list[str]], asked: str) -> None:
     _, _, script, _ = trace(workflow, **answers)
     assert script.asked == asked
+
+
+def test_as_a_stage_bounded_repair_starts_from_the_best_candidate_so_far(tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("name: two\nstages: [{ workflow: retry, rounds: 1 }, { workflow: bounded-repair }]\n")
+    three = code(*((name, "ok") for name in FUNCTIONS[:3]), ("f3", "raises"))
+    worse = code(("f2", "bad"), ("f1", "bad"))
+    final, events, script, _ = trace(str(file), coder=[three], debugger=[worse, code(("f3", "ok"))])
+    assert script.asked == "cdpd"
+    (entry,) = final.history
+    assert (entry.standing, entry.locus.region, entry.accepted) == ("retry-c0", ("S3",), True)
+    assert final.verified
+    assert final.best is not None
+    audit = json.loads(json.dumps(audit_record(final, events, BASE)))
+    findings = check(Stored(audit, tuple(events), final.best.candidate.patch.diff, BASE))
+    assert [finding for finding in findings if not finding.holds] == []
