@@ -24,6 +24,7 @@ class Commands(LazyGroup):
             "agentforge.cli.audit", "Who is responsible for each line of a patch, and why.", False
         ),
         "runs": Member("agentforge.cli.runs", "Past runs: list, show, resume, replay, gc."),
+        "solve": Member("agentforge.cli.solve", "Write a program for a problem, with its evidence.", False),
         "patch": Member("agentforge.cli.patch", "Apply any answer a model may give to a tree."),
         "sandbox": Member("agentforge.cli.sandbox", "Containers and images: doctor, build, env, prune."),
         "memory": Member("agentforge.cli.memory", "Verified fixes of the past: list, show, search."),

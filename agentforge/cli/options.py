@@ -108,6 +108,19 @@ SETTINGS_BY_OPTION = {
 }
 
 
+def check_numbers(values: dict[str, Any]) -> None:
+    """Limits that are numbers, but no limits. Raises `UsageError`."""
+    for name in ("time_limit", "sandbox_timeout"):
+        given = values[name]
+        if given is not None and not (given > 0 and math.isfinite(given)):
+            raise UsageError(f"--{name.replace('_', '-')} must be seconds above 0, got {given:g}")
+    if values["max_cost"] is not None and not math.isfinite(values["max_cost"]):
+        raise UsageError(
+            f"--max-cost must be a number of US dollars, got {values['max_cost']:g}",
+            hint="leave it out for no limit",
+        )
+
+
 @dataclass(frozen=True)
 class FixOptions:
     """What was asked on the command line. None means "not said"."""
@@ -150,15 +163,7 @@ class FixOptions:
         if len(ways) > 1:
             named = " and ".join(f"--{way}" for way in ways)
             raise UsageError(f"{named} exclude each other", hint="choose one way to take the patch")
-        for name in ("time_limit", "sandbox_timeout"):
-            given = values[name]
-            if given is not None and not (given > 0 and math.isfinite(given)):
-                raise UsageError(f"--{name.replace('_', '-')} must be seconds above 0, got {given:g}")
-        if values["max_cost"] is not None and not math.isfinite(values["max_cost"]):
-            raise UsageError(
-                f"--max-cost must be a number of US dollars, got {values['max_cost']:g}",
-                hint="leave it out for no limit",
-            )
+        check_numbers(values)
         for name in ("repo", "test", "image", "branch", "base", "model", "base_url", "workflow"):
             if values[name] is not None and not values[name].strip():
                 raise UsageError(f"--{name.replace('_', '-')} is empty")

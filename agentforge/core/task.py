@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from agentforge.core.base import Frozen
+from agentforge.core.problem import Problem
 
 
 class Issue(Frozen):
@@ -42,6 +43,8 @@ class RepairTask(Frozen):
     junit: str = ""
     """Where the test command leaves a JUnit report, "" for nowhere."""
     tests_scope: Literal["related", "all"] = "all"
+    problem: Problem | None = None
+    """The problem whose small repository this is; None for a repository of the user's."""
 
 
 class Limits(Frozen):

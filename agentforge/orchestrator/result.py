@@ -44,6 +44,8 @@ class RunResult:
     duration_s: float = 0.0
     replay_matches: bool | None = None
     difference: str = ""
+    state: RunState | None = None
+    """What the run knew at its end: its best candidate, even a refused one, is there."""
 
 
 @dataclass(frozen=True)

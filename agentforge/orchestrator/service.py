@@ -224,6 +224,7 @@ class LiveRun:
             spend=spend,
             repository_root=self.intake.root,
             duration_s=time.monotonic() - self.started,
+            state=self.state,
         )
 
     def _write(self, line: bytes, last: bool) -> None:
@@ -304,10 +305,10 @@ def notice_of(error: AgentForgeError) -> Notice:
 
 
 @contextmanager
-def scratch_folder(data_home: Path) -> Iterator[Path]:
+def scratch_folder(data_home: Path, name: str = "run") -> Iterator[Path]:
     """A private folder of this process, removed on the way out; what dead processes left is removed, too."""
     home = data_home / "scratch"
-    folder = home / f"run-{time.monotonic_ns()}-{os.getpid()}"
+    folder = home / f"{name}-{time.monotonic_ns()}-{os.getpid()}"
     with recorded_in(home):
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         for left in home.iterdir():

@@ -26,6 +26,7 @@ from agentforge.core.events import (
 )
 from agentforge.core.plan import Plan, Step
 from agentforge.core.ports import Model
+from agentforge.core.problem import Problem
 from agentforge.core.report import Cause
 from agentforge.core.state import CriticVerdict, Edit, Judged, RunState
 from agentforge.core.tree import TreeFile
@@ -101,6 +102,8 @@ class CodeOptions(Frozen):
 
 def _coder_steps(state: RunState, context: RunContext) -> tuple[Step, ...]:
     plan: Plan | None = state.plan
+    if state.task.problem is not None and (plan is None or plan.fallback):
+        return (problem_step(state.task.problem),)
     if plan is None:
         plan = fallback_plan(state.retrieved, context.workspace.tree, "No plan is made in this workflow.")
     steps = (plan.coder_steps() or plan.steps[:1])[:MAX_CODER_STEPS]
@@ -132,6 +135,14 @@ def _framework(step: Step) -> tuple[Step, Step]:
         step.model_copy(update={"id": "framework", "description": f"{step.description}\n{skeleton}"}),
         step.model_copy(update={"id": "details", "description": f"{step.description}\n{details}"}),
     )
+
+
+def problem_step(problem: Problem, advice: str = "") -> Step:
+    """The one step that a problem needs: write its program. `advice` is a plan in words."""
+    what = f"the {problem.kind} {problem.entry_point}" if problem.entry_point else "the program"
+    text = f"Write {what} in full; {problem.program_path} holds only a stub.\n{advice}".strip()
+    symbols = (problem.entry_point,) if problem.kind == "function" else ()
+    return Step(id="solve", description=text, files=(problem.program_path,), symbols=symbols)
 
 
 async def debug(state: RunState, context: RunContext) -> Delta:

@@ -1,0 +1,1 @@
+"""Programming problems: reading records, and the small repository that a problem becomes."""

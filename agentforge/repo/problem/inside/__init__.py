@@ -1,0 +1,1 @@
+"""What runs beside a solution, inside the sandbox."""
