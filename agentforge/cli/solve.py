@@ -35,22 +35,8 @@ Folder = Annotated[
 Judging = Annotated[
     bool, typer.Option("--judge/--no-judge", help="Run the file's hidden tests on the result, too.")
 ]
-OPTIONS = frozenset(
-    [
-        "workflow",
-        "model",
-        "base_url",
-        "edit_format",
-        "retries",
-        "critic",
-        "max_cost",
-        "max_tokens",
-        "max_calls",
-        "time_limit",
-        "sandbox_timeout",
-        "memory",
-    ]
-)
+MODEL_OPTIONS = ("workflow", "model", "base_url", "edit_format", "retries", "critic", "memory")
+LIMIT_OPTIONS = ("max_cost", "max_tokens", "max_calls", "time_limit", "sandbox_timeout")
 
 
 @app.command()
@@ -102,7 +88,11 @@ def _solve(values: dict[str, Any]) -> int:
     output: Path | None = values["output"]
     if output is not None and output.exists() and not output.is_dir():
         raise UsageError(f"--output {output} is a file", hint="give it a folder")
-    overrides = {key: values[name] for name, key in opt.SETTINGS_BY_OPTION.items() if name in OPTIONS}
+    overrides = {
+        key: values[name]
+        for name, key in opt.SETTINGS_BY_OPTION.items()
+        if name in (*MODEL_OPTIONS, *LIMIT_OPTIONS)
+    }
     settings = resolve_settings(values["config"], overrides).settings
     record = read_record(values["problem"].expanduser(), values["index"], values["id"])
     solution, judgement = _run(record, settings, values)
