@@ -106,7 +106,7 @@ async def descend(
             completion = await _ask(agent, compose, rung, refusals, sink, sampling, step)
             text = completion.text
             answer = _whole_answer(completion, last=rung == LADDER[-1])
-            changes, notes = await asyncio.to_thread(_apply, answer, tree, target)
+            changes, notes = await asyncio.to_thread(apply_checked, answer, tree, target)
         except PatchError as error:
             answers.append(text)
             refusal = Refusal(rung, error.reason, error.what, error.path, error.closest)
@@ -157,7 +157,8 @@ def _whole_answer(completion: Completion, *, last: bool) -> str:
     )
 
 
-def _apply(answer: str, tree: Tree, target: str | None) -> tuple[Changes, tuple[str, ...]]:
+def apply_checked(answer: str, tree: Tree, target: str | None) -> tuple[Changes, tuple[str, ...]]:
+    """What `answer` changes in `tree`, with notes; what parsed must still parse. Raises `PatchError`."""
     edit = apply_answer(answer, tree, target=target)
     changes = {path: entry for path, entry in edit.changes.items() if tree.files.get(path) != entry}
     if not changes:

@@ -10,7 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from agentforge.core.task import Limits
 
-AgentName = Literal["planner", "coder", "tester", "debugger", "critic", "explainer", "distiller"]
+AgentName = Literal[
+    "planner",
+    "coder",
+    "tester",
+    "debugger",
+    "critic",
+    "explainer",
+    "distiller",
+    "specialist",
+    "manager",
+    "fixer",
+]
 EditFormat = Literal["auto", "diff", "search_replace", "symbol"]
 
 

@@ -12,6 +12,7 @@ from agentforge.core.chat import Spend, Usage
 from agentforge.core.gate import GateDecision
 from agentforge.core.patch import GeneratedTest
 from agentforge.core.plan import Plan
+from agentforge.core.relay import Seat, Team, Turn
 from agentforge.core.report import TestReport
 from agentforge.core.responsibility import Evidence, Fallback, Graph, Locus, Transaction
 
@@ -226,6 +227,22 @@ class DeadlockDetected(EventBase):
     strategy: str
 
 
+class TeamFormed(EventBase):
+    """Who was selected, under which contract, and what everyone who was asked said."""
+
+    type: Literal["team_formed"] = "team_formed"
+    team: Team
+    assessed: tuple[Seat, ...] = ()
+
+
+class RelayTurn(EventBase):
+    """A settled step of a relay; `candidate` is the code that goes on, "" for none."""
+
+    type: Literal["relay_turn"] = "relay_turn"
+    turn: Turn
+    candidate: str = ""
+
+
 class CriticDecided(EventBase):
     type: Literal["critic_decided"] = "critic_decided"
     verdict: Literal["pass", "fail", "unparsed"]
@@ -304,6 +321,8 @@ Event = Annotated[
     | TestsFinished
     | GateDecided
     | DeadlockDetected
+    | TeamFormed
+    | RelayTurn
     | CriticDecided
     | SearchProgress
     | Explained

@@ -7,6 +7,7 @@ from agentforge.core.gate import GateDecision, Verdict
 from agentforge.core.patch import Candidate, GeneratedTest
 from agentforge.core.plan import Plan
 from agentforge.core.ports import Environment
+from agentforge.core.relay import SelfCheck, Team, Turn
 from agentforge.core.report import TestReport
 from agentforge.core.responsibility import (
     Construction,
@@ -115,6 +116,20 @@ class RunState(Frozen):
     attempts: tuple[Attempt, ...] = ()
     stuck: bool = False
     """Every way out of a deadlock was tried."""
+    team: Team | None = None
+    """The specialists of a relay, best first."""
+    draft_stop: bool = False
+    """The last draft of a relay called itself the last one."""
+    drafted: Judged | None = None
+    """A turn's draft as it was judged, before a repair of it."""
+    self_check: SelfCheck | None = None
+    turns: tuple[Turn, ...] = ()
+    relay_code: Candidate | None = None
+    """The code that specialists hand on."""
+    relay_judged: Judged | None = None
+    """The same with its evidence, where the relay executes it."""
+    answers: tuple[tuple[str, str], ...] = ()
+    """(specialist, answer) of an ensemble."""
     critic: CriticVerdict | None = None
     responsibilities: Graph | None = None
     """Committed before any code exists (AuditCoder, 3.1)."""
@@ -161,5 +176,12 @@ FRESH_AT_STAGE = (
     "locus",
     "proposal",
     "standing",
+    "draft_stop",
+    "drafted",
+    "self_check",
+    "turns",
+    "relay_code",
+    "relay_judged",
+    "answers",
 )
 """What belongs to the rounds of one stage; everything else, `best` above all, is handed on."""

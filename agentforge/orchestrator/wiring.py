@@ -12,9 +12,11 @@ from agentforge.orchestrator.nodes import (
     auditing,
     evidence,
     mending,
+    relaying,
     remembering,
     searching,
     targets,
+    teaming,
 )
 from agentforge.orchestrator.workflow import Predicate
 
@@ -28,12 +30,14 @@ NODES: Mapping[str, Node[RunContext]] = {
         searching.NODES,
         auditing.NODES,
         mending.NODES,
+        teaming.NODES,
+        relaying.NODES,
     )
     for node in table
 }
 
 PREDICATES: Mapping[str, Predicate] = {
     predicate.__name__: predicate
-    for table in (predicates.PREDICATES, mending.PREDICATES)
+    for table in (predicates.PREDICATES, mending.PREDICATES, relaying.PREDICATES)
     for predicate in table
 }

@@ -10,6 +10,8 @@ from jinja2 import UndefinedError
 from agentforge.agents.context import CodeView
 from agentforge.agents.extract import blocks_in
 from agentforge.agents.prompts import data, prompt_names, render
+from agentforge.agents.specialists.pool import Specialist
+from agentforge.core.relay import Contract, Handoff
 from agentforge.agents.recall import Recalled
 
 VIEW = CodeView("pkg/calc.py", 4, 6, "def add(a, b):\n    return a - b\n", name="add")
@@ -22,6 +24,22 @@ EDIT: dict[str, Any] = {
     "refusals": [
         {"format": "a unified diff", "reason": "no_match", "path": "p.py", "text": "t", "closest": "3: x"}
     ],
+}
+PROFILE = Specialist(name="numbers", title="Numbers", description="Arithmetic.", tags=("number",))
+RELAY: dict[str, Any] = {
+    "issue": EVIL,
+    "views": [VIEW],
+    "contract": Contract(
+        specialist="numbers", owned_subproblem="the sum", first_action="read it", out_of_scope=("text",)
+    ),
+    "reasoning": "it divides",
+    "handoff": Handoff(sender="numbers", receiver="text", instruction="round it"),
+    "subtasks": (("rounding", False), ("sum", True)),
+    "feedback": ("step 1, numbers: 0 target tests pass",),
+    "streak": 2,
+    "program": "",
+    "language": "python",
+    "rung": "symbol",
 }
 SAMPLES: dict[str, dict[str, Any]] = {
     "planner": {
@@ -53,6 +71,12 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "tester": {"issue": EVIL, "plan": "p", "views": [VIEW], "example": VIEW, "problem": "it does not parse"},
     "critic": {"issue": EVIL, "diff": "-a\n+b", "evidence": "Gate: verified", "again": True},
     "distiller": {"fixes": [(EVIL, "TypeError", "-a\n+b"), ("another", "", "-x\n+y")]},
+    "specialist_assess": {"profile": PROFILE, "issue": EVIL, "notes": [("Rounding", "to even")]},
+    "specialist_probe": {"profile": PROFILE, "issue": EVIL},
+    "specialist_draft": {**RELAY, "profile": PROFILE, "notes": [("Rounding", "to even")]},
+    "specialist_check": {**RELAY, "profile": PROFILE, "report": "FAILED x", "available": ("text",)},
+    "manager_merge": {**RELAY, "candidates": [("numbers", "return 1")]},
+    "infrastructure_fixer": {**RELAY, "report": "NameError"},
     "explainer": {"issue": EVIL, "diff": "-a\n+b", "evidence": "Gate: verified"},
 }
 

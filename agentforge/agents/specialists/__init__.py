@@ -1,0 +1,1 @@
+"""Topic specialists: the pool, its notes, and the agents that work in a relay (MARS)."""
