@@ -120,11 +120,12 @@ async def test_a_relay_hands_over_and_repairs_until_the_gate_accepts(bank, confi
     )
     done = await run(bank, configure, fix, replies)
     assert done.result.outcome == "verified", done.result.summary
-    assert trace(done) == [*START, *FULL, "settle", *FULL, *REPAIR, "settle", "explain", "store"]
+    assert trace(done) == [*START, *FULL, "hand_over", *FULL, *REPAIR, "hand_over", "explain", "store"]
     assert done.asked == ["specialist"] * (ASSESSED + 2 + 4)
     first, second = turns(done)
     assert (first.specialist, first.handoff.receiver) == ("numbers", "collections_iteration")
-    assert first.passing == (TEST,) and first.progress
+    assert first.passing == (TEST,)
+    assert first.progress
     assert (second.repair, second.stopped, second.progress) == ("accepted", "accepted", True)
     assert "give the rest to the first ones" in done.prompts[-2]
     assert "FAILED" not in done.prompts[-2]  # MA-R9: no raw report goes to the next specialist
@@ -140,8 +141,11 @@ async def test_ma_r6_a_repair_that_loses_a_test_is_rejected_and_the_best_goes_on
     )
     done = await run(bank, configure, fix, replies)
     first, second = turns(done)
-    assert first.repair == "rejected" and TEST in first.lost
-    assert second.restored and second.passing == (TEST,) and second.stopped == "stop"
+    assert first.repair == "rejected"
+    assert TEST in first.lost
+    assert second.restored
+    assert second.passing == (TEST,)
+    assert second.stopped == "stop"
     assert "cents - share * (people - 1)" in done.prompts[-2]  # the shared code is the better draft
     assert done.result.exit_code == 1
 
@@ -151,14 +155,15 @@ async def test_ma_r7_an_unusable_relay_stops_when_nobody_is_left(bank, configure
     done = await run(bank, configure, fix, replies)
     (only,) = turns(done)
     assert (only.draft, only.stopped, only.progress) == ("unusable", "nobody_left", False)
-    assert trace(done) == [*START, "draft", "draft_apply", "check", "settle", "explain", "store"]
+    assert trace(done) == [*START, "draft", "draft_apply", "check", "hand_over", "explain", "store"]
     assert done.result.patch is None
 
 
 async def test_nobody_volunteers_and_the_best_match_works_alone(bank, configure, fix):
     done = await run(bank, configure, fix, script((), [draft(RIGHT), check()]))
     (formed,) = done.of_type("team_formed")
-    assert not formed.team.volunteered and formed.team.names == ("numbers",)
+    assert not formed.team.volunteered
+    assert formed.team.names == ("numbers",)
     assert done.result.outcome == "verified"
 
 
@@ -195,7 +200,7 @@ async def test_the_fixer_mends_imports_and_may_do_nothing_else(bank, configure, 
             ASSESSED + 2 + 2,
             [
                 *START,
-                *["draft", "draft_apply", "settle"] * 2,
+                *["draft", "draft_apply", "hand_over"] * 2,
                 *["last_apply", "execute", "gate", "explain"],
             ],
         ),
@@ -227,5 +232,6 @@ async def test_generalists_have_no_topic(bank, configure, fix):
         bank, configure, fix, script(("Programming",), [draft(RIGHT), check()]), "mars-generalists"
     )
     (formed,) = done.of_type("team_formed")
-    assert len(formed.team.seats) == 3 and formed.team.pool == "generalists"
+    assert len(formed.team.seats) == 3
+    assert formed.team.pool == "generalists"
     assert done.result.outcome == "verified"

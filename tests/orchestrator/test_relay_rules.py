@@ -83,7 +83,8 @@ def test_ma_r3_the_team_is_the_best_three_in_a_fixed_order():
         seat("a"),
     ]
     chosen, volunteered = relay.choose_team(seats)
-    assert [item.specialist for item in chosen] == ["c", "d", "e"] and volunteered
+    assert [item.specialist for item in chosen] == ["c", "d", "e"]
+    assert volunteered
     assert relay.choose_team(list(reversed(seats))) == (chosen, True)
     assert relay.choose_team([item.model_copy(update={"eligible": False}) for item in seats])[0] == (
         seats[2].model_copy(update={"eligible": False}),
@@ -132,7 +133,8 @@ def test_ma_r7_a_wish_counts_and_falls_back_to_the_best_unused():
 def test_ma_r7_reroute_at_two():
     four_turns = team("a", "b", "c")
     after = step(four_turns, (turn("b", False),), "a", False, wish="c", revisit=False)
-    assert after.receiver == "c" and not after.rerouted  # nobody else is left
+    assert after.receiver == "c"
+    assert not after.rerouted
     wide = step(four_turns, (turn("a", False),), "a", False, wish="c")
     assert (wide.receiver, wide.rerouted) == ("b", True)
     assert step(four_turns, (turn("a", True),), "a", False, wish="c").receiver == "c"
@@ -186,7 +188,8 @@ def test_ma_r7_every_relay_ends_within_its_bounds_and_never_loses_the_best(data:
         if before is not None and after is not None:
             assert not relay.lost_tests(before, after, TARGETS)
         if shared is not None:
-            assert after is not None and after.decision.rank[:4] >= shared.decision.rank[:4]
+            assert after is not None
+            assert after.decision.rank[:4] >= shared.decision.rank[:4]
         shared, turns = after, (*turns, settled)
         if following.stopped is not None:
             break

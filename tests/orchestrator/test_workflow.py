@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,7 +17,8 @@ from agentforge.core.errors import ConfigError, LimitReached
 from agentforge.core.events import EventBase, NodeStarted
 from agentforge.core.state import RunState
 from agentforge.core.task import Issue, RepairTask, RepositoryRef
-from agentforge.orchestrator import wiring
+from agentforge.orchestrator import nodes as node_modules
+from agentforge.orchestrator import predicates, wiring
 from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.node import Node, Share, UndeclaredAccessError
 from agentforge.orchestrator.wiring import PREDICATES
@@ -103,6 +106,15 @@ def test_a_workflow_that_could_not_work_is_named_at_load(tmp_path: Path, edges: 
     path.write_text("needs_model: false\n" + path.read_text())
     with pytest.raises(ConfigError, match=says):
         load_workflow("w", wiring.NODES, PREDICATES, path)
+
+
+def test_no_two_modules_have_a_node_or_predicate_of_the_same_name() -> None:
+    found = pkgutil.iter_modules(node_modules.__path__, f"{node_modules.__name__}.")
+    modules = [importlib.import_module(entry.name) for entry in found]
+    rows = sum(len(module.NODES) for module in modules if hasattr(module, "NODES"))
+    tests = sum(len(module.PREDICATES) for module in modules if hasattr(module, "PREDICATES"))
+    assert rows == len(wiring.NODES)
+    assert tests + len(predicates.PREDICATES) == len(PREDICATES)
 
 
 @pytest.mark.parametrize("name", shipped_workflows())

@@ -1,4 +1,4 @@
-"""Nodes of the relay of specialists: draft, apply, check, settle, merge, fix (MARS, 3 and appendix C).
+"""Nodes of the relay of specialists: draft, apply, check, hand over, merge, fix (MARS, 3 and appendix C).
 
 Who works is decided in `nodes/teaming.py` and `orchestrator/relay.py`; the engine counts the steps.
 """
@@ -41,7 +41,7 @@ class ApplyOptions(Frozen):
     edit: Literal["draft", "repair", "shared"] = "draft"
 
 
-class SettleOptions(Frozen):
+class HandOverOptions(Frozen):
     revisit: bool = False
     """Whether the team may go round again when each had its turn."""
     self_check: bool = True
@@ -129,9 +129,9 @@ def _report_on(state: RunState, drafted: Judged | None) -> str:
     return "\n".join([*lines, describe_failures(drafted.report, wanted)]).strip()
 
 
-async def settle(state: RunState, context: RunContext) -> Delta:
+async def hand_over(state: RunState, context: RunContext) -> Delta:
     """The local gate, the best so far, the streak, and who is next: the turn as it goes into the record."""
-    options = context.options_as(SettleOptions)
+    options = context.options_as(HandOverOptions)
     name = relay.active(team_of(state), state.turns)
     said = state.self_check if options.self_check and _of_this_turn(state, name) else None
     kept, outcome, lost = _local_gate(state, options)
@@ -174,7 +174,7 @@ def _of_this_turn(state: RunState, name: str) -> bool:
 
 
 def _local_gate(
-    state: RunState, options: SettleOptions
+    state: RunState, options: HandOverOptions
 ) -> tuple[Judged | None, RepairOutcome, tuple[str, ...]]:
     """(the turn's code, what became of its repair, which tests a rejected repair would have lost)."""
     if not options.self_check:
@@ -309,12 +309,12 @@ NODES: tuple[Node[RunContext], ...] = (
         options=RelayOptions,
     ),
     node(
-        "settle",
-        settle,
+        "hand_over",
+        hand_over,
         f"team turns round targets best self_check repair draft draft_stop relay_code {_JUDGED}",
         "turns relay_code relay_judged",
         needs="team",
-        options=SettleOptions,
+        options=HandOverOptions,
     ),
     node("ensemble", ensemble, _WORK, "answers", needs="team", asks_model=True, options=EnsembleOptions),
     node("merge", merge, f"{_WORK} answers", "draft", needs="team", asks_model=True, options=EnsembleOptions),

@@ -50,7 +50,8 @@ def test_code_may_stand_in_the_object_or_behind_it():
     behind = parse_draft('{"action": "write_code", "new_code": "", "stop": true}\n\n' + FENCED)
     fenced = parse_draft('```json\n{"action": "write_code", "new_code": ""}\n```\n' + FENCED)
     assert inside.code == "x = 1\n"
-    assert behind.code.startswith("pkg/a.py\n```python") and behind.stop
+    assert behind.code.startswith("pkg/a.py\n```python")
+    assert behind.stop
     assert fenced.code.startswith("pkg/a.py\n```python")
     assert parse_draft(FENCED).action == "write_code"
 
@@ -71,7 +72,8 @@ def test_ma_r8_the_next_agent_is_an_available_one_or_the_fallback():
     assert check().check.next_agent == "b"
     for wrong in ("a", "zzz", None, 3, ["b"]):
         answer = check(next_agent=wrong).check
-        assert answer.next_agent is None and answer.problems
+        assert answer.next_agent is None
+        assert answer.problems
     assert check(stop=True).check.next_agent is None
     assert not check(stop="true").check.stop
 

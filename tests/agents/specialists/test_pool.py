@@ -10,7 +10,10 @@ from agentforge.agents.specialists.corpus import Corpus
 from agentforge.agents.specialists.pool import load_pool, shipped_pools
 from agentforge.core.errors import ConfigError
 
-ONE = "name: {name}\ntitle: T\ndescription: D\ntags: [alpha]\nnotes:\n- {{id: {note}, title: N, tags: [alpha], text: words}}\n"
+ONE = (
+    "name: {name}\ntitle: T\ndescription: D\ntags: [alpha]\n"
+    "notes:\n- {{id: {note}, title: N, tags: [alpha], text: words}}\n"
+)
 
 
 def write(folder: Path, **files: str) -> Path:
