@@ -131,7 +131,7 @@ def starts(events: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("boundary", (1, 5, 9))
+@pytest.mark.parametrize("boundary", [1, 5, 9])
 def test_killed_at_a_boundary_of_nodes(
     boundary: int,
     model: ScriptedModel,
@@ -182,7 +182,7 @@ async def test_a_cancelled_run_goes_on_and_its_record_replays(
 ) -> None:
     settings = configure(model__base_url=model.base_url, model__name="scripted", model__api_key="sk-test")
     task = asyncio.create_task(fix(shop, settings))
-    while sum(str(body["_agent"]) == "coder" for body in model.requests) == 0:
+    while all(str(body["_agent"]) != "coder" for body in model.requests):  # noqa: ASYNC110  another thread's
         await asyncio.sleep(0.01)
     task.cancel()
     first = await task
@@ -229,7 +229,7 @@ async def test_one_process_a_run_and_only_the_version_that_made_it(
 ) -> None:
     settings = configure(model__base_url=model.base_url, model__name="scripted", model__api_key="sk-test")
     task = asyncio.create_task(fix(shop, settings))
-    while not model.requests:
+    while not model.requests:  # noqa: ASYNC110  another thread's list
         await asyncio.sleep(0.01)
     with pytest.raises(RecordError, match="another process"):
         await resume_run("last", settings, listener=lambda event: None)
