@@ -38,6 +38,7 @@ from agentforge.orchestrator.responsibility.checks import check_file, evidence_o
 from agentforge.orchestrator.responsibility.graph import MAX_CHILDREN, MAX_DEPTH, graph_problems
 from agentforge.orchestrator.responsibility.metrics import signature_matches
 from agentforge.orchestrator.responsibility.ownership import bundles, ownership_over, register
+from agentforge.orchestrator.responsibility.skeleton import with_stubs, without_idle_stubs
 from agentforge.orchestrator.trials import run
 
 HINTS = dict(
@@ -99,8 +100,8 @@ async def implement(state: RunState, context: RunContext) -> Delta:
     assert graph is not None
     base = context.workspace.tree
     options = context.options_as(BuildOptions)
-    tree, last = base, None
-    construction = Construction(graph=graph, ownership=ownership_over(graph, {}, base))
+    tree, last = with_stubs(graph, base), None
+    construction = Construction(graph=graph, ownership=ownership_over(graph, {}, tree))
     refusals: list[str] = []
     for name in graph.owners:
         result = await _generate(graph.node(name), tree, state, context, options)
@@ -109,6 +110,7 @@ async def implement(state: RunState, context: RunContext) -> Delta:
         if result.changes is not None:
             tree, last = tree.with_changes(result.changes), result
         construction = await _registered(construction, name, result, before, tree, state, context)
+    tree = without_idle_stubs(tree, base, changes_between(base, tree))
     if options.local_checks:
         construction = await assembled(construction, graph.ids, tree, state, context)
     changes = changes_between(base, tree) if last is not None else None
