@@ -243,6 +243,13 @@ class RelayTurn(EventBase):
     candidate: str = ""
 
 
+class Abstained(EventBase):
+    """No stage found a patch; what the run learned, in words."""
+
+    type: Literal["abstained"] = "abstained"
+    learned: tuple[str, ...] = ()
+
+
 class CriticDecided(EventBase):
     type: Literal["critic_decided"] = "critic_decided"
     verdict: Literal["pass", "fail", "unparsed"]
@@ -323,6 +330,7 @@ Event = Annotated[
     | DeadlockDetected
     | TeamFormed
     | RelayTurn
+    | Abstained
     | CriticDecided
     | SearchProgress
     | Explained

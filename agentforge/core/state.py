@@ -130,6 +130,8 @@ class RunState(Frozen):
     """The same with its evidence, where the relay executes it."""
     answers: tuple[tuple[str, str], ...] = ()
     """(specialist, answer) of an ensemble."""
+    learned: tuple[str, ...] = ()
+    """What is left of a run that found no patch."""
     critic: CriticVerdict | None = None
     responsibilities: Graph | None = None
     """Committed before any code exists (AuditCoder, 3.1)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agentforge.core.gate import Verdict
 from agentforge.core.paths import file_of_test
 from agentforge.core.relay import MAX_TEAM, Contract, Handoff, Seat, SelfCheck, StopReason, Team, Turn
 from agentforge.core.report import Cause, TestReport
@@ -78,7 +79,7 @@ def made_progress(before: Judged | None, after: Judged | None, targets: Sequence
         return False
     if before is not None:
         return after.decision.rank[:4] > before.decision.rank[:4]
-    return bool(passing_targets(after.report, targets)) or not after.decision.reasons
+    return bool(passing_targets(after.report, targets)) or after.decision.verdict is not Verdict.REFUSED
 
 
 def passing_targets(report: TestReport, targets: Sequence[str]) -> frozenset[str]:

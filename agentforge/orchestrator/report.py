@@ -13,6 +13,8 @@ def markdown_report(state: RunState, outcome: str, summary: str) -> str:
         lines += [state.explanation, ""]
     if state.best is not None:
         lines += _judged_section(state.best)
+    if state.learned:
+        lines += ["## What was learned", "", *(f"- {line}" for line in state.learned), ""]
     if state.plan is not None and not state.plan.fallback:
         lines += ["## Plan", "", state.plan.explanation, ""]
         lines += [f"{number}. {step.description}" for number, step in enumerate(state.plan.steps, 1)] + [""]

@@ -8,6 +8,7 @@ from agentforge.orchestrator import predicates
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.node import Node
 from agentforge.orchestrator.nodes import (
+    abstaining,
     agentic,
     auditing,
     evidence,
@@ -32,6 +33,7 @@ NODES: Mapping[str, Node[RunContext]] = {
         mending.NODES,
         teaming.NODES,
         relaying.NODES,
+        abstaining.NODES,
     )
     for node in table
 }

@@ -12,6 +12,7 @@ from agentforge.agents.specialists.agent import Fixer, Manager, Specialist
 from agentforge.agents.specialists.boilerplate import boilerplate_failure, boilerplate_only
 from agentforge.core.base import Frozen
 from agentforge.core.events import RelayTurn
+from agentforge.core.gate import Verdict
 from agentforge.core.patch import Candidate
 from agentforge.core.relay import RepairOutcome, SelfCheck, Turn
 from agentforge.core.state import Edit, Judged, RunState
@@ -52,7 +53,7 @@ async def draft(state: RunState, context: RunContext) -> Delta:
     """Call 1 of a turn: the active specialist writes code, or changes nothing."""
     options = context.options_as(RelayOptions)
     name = relay.active(team_of(state), state.turns)
-    profile = pool_of(options, state.task.issue)[name]
+    profile = pool_of(options, state.task)[name]
     tree = shared_tree(state, context)
     work = work_of(state, context, options, profile, tree)
     answer = await Specialist.create(model_of(context), context.settings).draft(
@@ -81,7 +82,7 @@ async def check(state: RunState, context: RunContext) -> Delta:
     """Call 2 of a turn: the same specialist sees its draft's report; keeps, repairs, hands over."""
     options = context.options_as(RelayOptions)
     name = relay.active(team_of(state), state.turns)
-    profile = pool_of(options, state.task.issue)[name]
+    profile = pool_of(options, state.task)[name]
     drafted = _judged(state)
     tree = context.workspace.tree.with_changes(
         state.candidate.changes if state.candidate is not None else _shared_changes(state)
@@ -138,7 +139,7 @@ async def hand_over(state: RunState, context: RunContext) -> Delta:
     after, restored = relay.shared_after(kept, state.best, state.targets)
     code = _shared_code(state, after)
     progress = relay.made_progress(state.relay_judged, after, state.targets) if after else code is not None
-    accepted = state.best is not None and not state.best.decision.reasons
+    accepted = state.best is not None and state.best.decision.verdict is not Verdict.REFUSED
     following = relay.next_step(
         team_of(state),
         state.turns,
@@ -213,7 +214,7 @@ class EnsembleOptions(RelayOptions):
 async def ensemble(state: RunState, context: RunContext) -> Delta:
     """One draft of each selected specialist, none of whom sees another's."""
     options = context.options_as(EnsembleOptions)
-    pool, tree = pool_of(options, state.task.issue), context.workspace.tree
+    pool, tree = pool_of(options, state.task), context.workspace.tree
     agent = Specialist.create(model_of(context), context.settings)
     answers = []
     for name in team_of(state).names:
@@ -256,7 +257,7 @@ async def fix_infrastructure(state: RunState, context: RunContext) -> Delta:
 
 def _only_boilerplate(edit: Edit, tree: Tree, base: Tree, state: RunState) -> bool:
     after = base.with_changes(edit.changes or {})
-    language = program_of(state.task.issue, base)[1]
+    language = program_of(state.task)[1]
     for path in edit.changes or {}:
         if path not in tree.files or path not in after.files:
             return False
@@ -278,7 +279,8 @@ def repair_offered(state: RunState) -> bool:
 def boilerplate_broken(state: RunState) -> bool:
     """The shared code is not accepted, and fails at its surroundings: imports, input, widths."""
     judged = state.relay_judged
-    return judged is not None and bool(judged.decision.reasons) and bool(boilerplate_failure(judged.report))
+    refused = judged is not None and judged.decision.verdict is Verdict.REFUSED
+    return judged is not None and refused and bool(boilerplate_failure(judged.report))
 
 
 def has_shared_code(state: RunState) -> bool:

@@ -20,13 +20,11 @@ from agentforge.core.events import PatchRefused
 from agentforge.core.ports import Model
 from agentforge.core.relay import Contract, Team
 from agentforge.core.state import Edit, RunState
-from agentforge.core.task import Issue
+from agentforge.core.task import RepairTask
 from agentforge.core.tree import Tree, TreeFile
 from agentforge.orchestrator import relay
 from agentforge.orchestrator.context import RunContext
 
-PROGRAMS = {"solution.py": "python", "solution.cpp": "cpp"}
-"""The one file of a problem's repository, and its language."""
 MAX_PLACES = 12
 
 
@@ -56,11 +54,11 @@ def team_of(state: RunState) -> Team:
     return state.team
 
 
-def pool_of(options: RelayOptions, issue: Issue) -> Pool:
+def pool_of(options: RelayOptions, task: RepairTask) -> Pool:
     """The pool that the options name; `auto` takes the algorithms for a problem, else the repositories."""
     name = options.pool
     if name == "auto":
-        name = "algorithms" if issue.source == "problem" else "repositories"
+        name = "algorithms" if task.problem is not None else "repositories"
     return _pool(name)
 
 
@@ -74,13 +72,11 @@ def corpus_of(pool: Pool) -> Corpus:
     return Corpus(pool)
 
 
-def program_of(issue: Issue, tree: Tree) -> tuple[str, str]:
+def program_of(task: RepairTask) -> tuple[str, str]:
     """(path, language) of the one program a problem asks for; ("", "python") for a repository."""
-    if issue.source == "problem":
-        for path, language in PROGRAMS.items():
-            if path in tree.files:
-                return path, language
-    return "", "python"
+    if task.problem is None:
+        return "", "python"
+    return task.problem.program_path, task.problem.language
 
 
 def shared_tree(state: RunState, context: RunContext) -> Tree:
@@ -94,12 +90,12 @@ def work_of(
 ) -> Work:
     """What `profile` sees of the task in this step; no raw test output of earlier ones (MARS, 4.4)."""
     issue = task_text(state.task.issue)
-    program, language = program_of(state.task.issue, context.workspace.tree)
+    program, language = program_of(state.task)
     seats = {seat.specialist: seat for seat in state.team.seats} if state.team is not None else {}
     last = state.turns[-1].handoff if state.turns else None
     notes: tuple[Note, ...] = ()
     if profile is not None and options.retrieval:
-        notes = corpus_of(pool_of(options, state.task.issue)).search(profile, issue, options.notes)
+        notes = corpus_of(pool_of(options, state.task)).search(profile, issue, options.notes)
     return Work(
         issue=issue,
         tree=tree,

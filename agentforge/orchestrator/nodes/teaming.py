@@ -28,7 +28,7 @@ class TeamOptions(RelayOptions):
 async def form_team(state: RunState, context: RunContext) -> Delta:
     """Assess, rank, select, probe. Confidence counts here and in no later decision."""
     options = context.options_as(TeamOptions)
-    pool = pool_of(options, state.task.issue)
+    pool = pool_of(options, state.task)
     issue = task_text(state.task.issue)
     agent = Specialist.create(model_of(context), context.settings)
     matched = relay.ranked(_matched(pool, issue, options))
