@@ -20,7 +20,7 @@ from tests.api.web.scenario import ISSUE, Pace, make_files, make_repository, scr
 from tests.support.model_server import ScriptedModel  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
-DESKTOP, PHONE = (1440, 960), (390, 844)
+DESKTOP, PHONE = (1440, 1300), (390, 844)
 TEST = "from {module} import inside\n\n\ndef test_{name}():\n    assert inside({arguments})\n"
 LATER = {
     "The last day of a booking is not counted": ("bookings", "    return first <= day < last\n", "3, 1, 3"),
@@ -61,7 +61,7 @@ def watch_live(browser: Browser, server: Server, pace: Pace) -> str:
     for page in pages.values():
         page.goto(f"/#/runs/{run}")
     for name, page in pages.items():
-        page.locator('[data-agent="debugger"]').get_by_text("Only as many").wait_for(timeout=60_000)
+        page.locator('[data-agent="debugger"]').get_by_text("divmod").wait_for(timeout=60_000)
         take(page, name)
         page.context.close()
     return run
