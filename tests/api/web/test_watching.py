@@ -60,7 +60,7 @@ def test_from_the_form_to_the_patch_with_a_reload_in_the_middle(
     expect(page.locator(".figures .pill")).to_have_text("verified", timeout=60_000)
     assert {agent: lane(page, agent) for agent in SAID} == SAID
     assert page.locator(".round").count() == 2
-    assert server.ask(f"/v1/runs/{run}")["outcome"] == "verified"
+    assert server.outcome_of(run) == "verified"
 
 
 def test_a_finished_run_says_everything_and_hands_over_the_patch(
@@ -130,7 +130,7 @@ def test_cancel_then_resume_pays_nothing_twice(
     pace.reset()
     page.get_by_role("button", name="Resume").click()
     expect(page.locator(".figures .pill")).to_have_text("verified", timeout=60_000)
-    assert server.ask(f"/v1/runs/{run}")["outcome"] == "verified"
+    assert server.outcome_of(run) == "verified"
     asked = [body["_agent"] for body in model.requests[before:]]
     assert asked.count("planner") == 1
     assert asked.count("coder") == 2

@@ -5,10 +5,12 @@ import { noteSilence, online, query, ticket } from "./api";
 import type { Event } from "./types";
 
 const TYPES = [
-  "run_started", "node_started", "node_finished", "model_call_started", "token", "stream_reset",
-  "model_call_finished", "context_retrieved", "plan_made", "patch_proposed", "patch_refused",
-  "tests_synthesized", "tests_started", "tests_finished", "gate_decided", "deadlock_detected",
-  "critic_decided", "search_progress", "explained", "episode_stored", "notice", "run_finished", "run_status",
+  "run_started", "run_resumed", "stage_started", "stage_finished", "node_started", "node_finished",
+  "model_call_started", "token", "stream_reset", "model_call_finished", "context_retrieved", "plan_made",
+  "responsibilities_committed", "node_verified", "localized", "transaction_closed", "fallback_closed",
+  "patch_proposed", "patch_refused", "tests_synthesized", "tests_started", "tests_finished", "gate_decided",
+  "deadlock_detected", "critic_decided", "search_progress", "explained", "episode_stored", "insight_learned",
+  "notice", "run_finished", "run_status",
 ] as const; // prettier-ignore
 
 export type StreamState = "connecting" | "live" | "waiting" | "ended";
@@ -103,6 +105,8 @@ export class RunStream {
     if (message.lastEventId) {
       if (message.lastEventId === this.last) return;
       this.last = message.lastEventId;
+      // A place is "seq" or "seq.part.epoch".
+      event.epoch = this.last.split(".")[2] ?? "";
     }
     this.waiting.push(event);
     // A run that was resumed goes on behind an end.

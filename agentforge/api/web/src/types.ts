@@ -93,6 +93,24 @@ export interface GeneratedTest {
 interface Base {
   seq: number;
   time: string | null;
+  /** Which life of the server a token comes from; put in from the event's id. */
+  epoch?: string;
+}
+
+export interface Responsibility {
+  id: string;
+  goal: string;
+  leaf: boolean;
+  depends_on: string[];
+  files: string[];
+  symbols: string[];
+}
+
+interface Locus {
+  node: string;
+  kind: "node" | "branch" | "none";
+  rule: string;
+  confidence: string;
 }
 
 export type Event = Base &
@@ -106,6 +124,15 @@ export type Event = Base &
         issue_title: string;
         models: Record<string, string>;
       }
+    | { type: "run_resumed"; after: number }
+    | { type: "stage_started"; stage: string; workflow: string }
+    | { type: "stage_finished"; stage: string; solved: boolean; reason: string }
+    | { type: "responsibilities_committed"; graph: { explanation: string; nodes: Responsibility[]; fallback: boolean } }
+    | { type: "node_verified"; responsibility: string; evidence: { passed: boolean }[] }
+    | { type: "localized"; locus: Locus }
+    | { type: "transaction_closed"; transaction: { number: number; locus: Locus; accepted: boolean; reason: string } }
+    | { type: "fallback_closed"; fallback: { accepted: boolean; reason: string } }
+    | { type: "insight_learned"; lesson: string }
     | { type: "node_started"; node: string; round: number }
     | { type: "node_finished"; node: string; round: number }
     | { type: "model_call_started"; call: number; agent: string; model: string }

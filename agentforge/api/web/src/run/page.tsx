@@ -40,7 +40,7 @@ function Run({ path, summary, reload }: { path: string; summary: RunSummary; rel
     const timer = setInterval(reload, 2000);
     return () => clearInterval(timer);
   }, [summary.status]);
-  const edges = useEdges(view.workflow || summary.workflow);
+  const edges = useEdges(view.stage || view.workflow || summary.workflow);
   const nodes = useMemo(() => [...new Set(edges.flatMap((edge) => [edge.from, edge.to]))], [edges]);
   const selected = view.candidates.find((one) => one.id === picked) ?? view.candidates.at(-1);
   const choose = (id: string): void => {
@@ -208,7 +208,7 @@ function useEdges(name: string): Edge[] {
 }
 
 function Progress({ view, summary, edges }: { view: RunView; summary: RunSummary; edges: Edge[] }) {
-  const name = view.workflow || summary.workflow;
+  const name = view.stage || view.workflow || summary.workflow;
   if (summary.status === "queued" && !view.started) return <p class="panel pad quiet">Waiting in the queue for a free worker.</p>;
   if (summary.error && !view.end) return <Failure error={new Error(summary.error)} />;
   if (!edges.length) return null;

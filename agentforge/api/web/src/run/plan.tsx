@@ -9,7 +9,7 @@ type Progress = "waiting" | "working" | "done";
 
 /** A step's progress, as far as events tell it: the coder answers its steps one by one, in their order. */
 export function progressOf(view: RunView, step: Step): Progress {
-  if (view.end?.outcome === "verified") return "done";
+  if (view.end?.outcome === "verified" || view.settled.has(step.id)) return "done";
   const calls = view.calls.filter((call) => call.agent === step.agent);
   const index = (view.plan?.steps ?? []).filter((one) => one.agent === step.agent).indexOf(step);
   if (step.agent === "tester") {

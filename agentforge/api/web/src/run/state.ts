@@ -1,6 +1,6 @@
 // What the page knows of a run: a fold over its events. The same events give the same page, live or replayed.
 
-import type { Event, GateDecision, GeneratedTest, Plan, Spend, TestFailure, TestReport } from "../types";
+import type { Event, GateDecision, GeneratedTest, Plan, Responsibility, Spend, TestFailure, TestReport } from "../types";
 
 export interface Call {
   id: number;
@@ -53,6 +53,10 @@ export interface RunView {
   repository: string;
   base: string;
   workflow: string;
+  /** The workflow of the stage at work, where a run has stages. */
+  stage: string;
+  /** Responsibilities whose own checks passed. */
+  settled: Set<string>;
   models: Record<string, string>;
   round: number;
   nodes: Map<string, NodeState>;
@@ -78,7 +82,7 @@ function noResults(): Results {
 
 export function emptyView(): RunView {
   return {
-    started: null, ended: null, title: "", repository: "", base: "", workflow: "", models: {}, round: 0,
+    started: null, ended: null, title: "", repository: "", base: "", workflow: "", stage: "", settled: new Set(), models: {}, round: 0,
     nodes: new Map(), plan: null, calls: [], context: null, baseline: noResults(), candidates: [],
     testing: null, tests: { accepted: [], discarded: [] }, critic: null, search: null, notes: [],
     explanation: "", episode: "", spend: null, end: null,
@@ -163,11 +167,56 @@ export function fold(view: RunView, event: Event): RunView {
       return note(view, event.seq, "warning", `an answer of the ${event.origin} was not applied: ${event.text}`);
     case "critic_decided":
       return { ...view, critic: { verdict: event.verdict, reasons: event.reasons, veto: event.veto } };
+    case "run_resumed":
+      return note(view, event.seq, "info", "the run was taken up again here");
     case "run_finished":
       return finish(view, event);
     default:
-      return foldTests(view, event);
+      return foldTests(foldParts(view, event), event);
   }
+}
+
+/** Stages of a cascade, and responsibilities with their repairs. */
+function foldParts(view: RunView, event: Event): RunView {
+  switch (event.type) {
+    case "stage_started":
+      return note({ ...view, stage: event.workflow, nodes: new Map() }, event.seq, "info", `stage ${event.stage} begins`);
+    case "stage_finished":
+      return note(view, event.seq, "info", `stage ${event.stage}: ${event.solved ? "solved" : event.reason || "not solved"}`);
+    case "responsibilities_committed":
+      return { ...view, plan: planOf(event.graph) };
+    case "node_verified":
+      return event.evidence.every((one) => one.passed)
+        ? { ...view, settled: new Set([...view.settled, event.responsibility]) }
+        : note(view, event.seq, "warning", `the code of ${event.responsibility} failed its own checks`);
+    case "localized":
+      return note(view, event.seq, "info", placed(event.locus));
+    case "transaction_closed": {
+      const { number, accepted, reason } = event.transaction;
+      return note(view, event.seq, accepted ? "info" : "warning", `repair ${number} ${accepted ? "kept" : "rolled back"}: ${reason}`);
+    }
+    case "fallback_closed":
+      return note(view, event.seq, "info", `repair of the whole ${event.fallback.accepted ? "kept" : "refused"}: ${event.fallback.reason}`);
+    case "insight_learned":
+      return note(view, event.seq, "info", `learned: ${event.lesson}`);
+    default:
+      return view;
+  }
+}
+
+function placed(locus: { node: string; kind: string; rule: string; confidence: string }): string {
+  if (locus.kind === "none") return "the locator abstains: no evidence for one responsibility";
+  return `the failure is put to ${locus.node} (rule ${locus.rule}, confidence ${locus.confidence})`;
+}
+
+/** Responsibilities as steps: they, too, are named before any code exists. */
+function planOf(graph: { explanation: string; nodes: Responsibility[]; fallback: boolean }): Plan {
+  const steps = graph.nodes.filter((node) => node.leaf);
+  return {
+    explanation: graph.explanation,
+    fallback: graph.fallback,
+    steps: steps.map(({ id, goal, files, symbols, depends_on }) => ({ id, agent: "coder", description: goal, files, symbols, depends_on })),
+  };
 }
 
 function foldTests(view: RunView, event: Event): RunView {

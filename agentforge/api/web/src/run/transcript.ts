@@ -9,9 +9,13 @@ type Watcher = (added: string | null) => void;
 export class Transcript {
   text = "";
   dropped = 0;
+  private epoch = "";
   private watchers = new Set<Watcher>();
 
-  append(text: string): void {
+  /** Add what was streamed. Another epoch is another life of the server, in which the call is made anew. */
+  append(text: string, epoch: string): void {
+    if (epoch !== this.epoch && this.text) this.replace("");
+    this.epoch = epoch;
     this.text += text;
     if (this.text.length > 2 * KEPT) {
       this.dropped += this.text.length - KEPT;

@@ -1,7 +1,7 @@
 // One run, live: the event stream folded into a view, tokens into transcripts, and what the stream no longer holds
 // (the answers of calls that ended before) from the record.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { get } from "../api";
 import { RunStream, type StreamState } from "../stream";
 import type { Event, RunSummary } from "../types";
@@ -22,13 +22,9 @@ export function useRun(id: string, turn: number): LiveRun {
   const transcripts = useMemo(() => new Transcripts(), [id, turn]);
   const [view, setView] = useState<RunView>(emptyView);
   const [state, setState] = useState<StreamState>("connecting");
-  const current = useRef<RunView>(view);
   useEffect(() => {
-    current.current = emptyView();
-    const take = (events: Event[]): void => {
-      current.current = takeAll(current.current, transcripts, events);
-      setView(current.current);
-    };
+    const story = new Story(transcripts);
+    const take = (events: Event[]): void => setView(story.take(events));
     const stream = new RunStream(id, { onEvents: take, onState: setState, isOver: () => isOver(id) });
     return () => stream.close();
   }, [id, turn, transcripts]);
@@ -41,28 +37,55 @@ async function isOver(id: string): Promise<boolean> {
   return status !== "running" && status !== "queued";
 }
 
-function takeAll(view: RunView, transcripts: Transcripts, events: Event[]): RunView {
-  const tokens = new Map<number, string[]>();
-  const pour = (call: number): void => {
-    const texts = tokens.get(call);
-    if (texts) transcripts.of(call).append(texts.join(""));
-    tokens.delete(call);
-  };
-  for (const event of events) {
-    if (event.type === "token") {
-      const texts = tokens.get(event.call);
-      if (texts) texts.push(event.text);
-      else tokens.set(event.call, [event.text]);
-      continue;
+/** The events so far: tokens go to the transcripts, the others make the view. */
+class Story {
+  private view = emptyView();
+  private events: Event[] = [];
+
+  constructor(private readonly transcripts: Transcripts) {}
+
+  take(events: Event[]): RunView {
+    const tokens = new Map<number, { epoch: string; texts: string[] }>();
+    for (const event of events) {
+      if (event.type === "token") {
+        const waiting = tokens.get(event.call);
+        if (waiting && waiting.epoch === (event.epoch ?? "")) waiting.texts.push(event.text);
+        else {
+          this.pour(tokens, event.call);
+          tokens.set(event.call, { epoch: event.epoch ?? "", texts: [event.text] });
+        }
+        continue;
+      }
+      if (event.type === "stream_reset") {
+        tokens.delete(event.call);
+        this.transcripts.of(event.call).replace("");
+      }
+      this.add(event);
     }
-    if (event.type === "stream_reset") {
-      tokens.delete(event.call);
-      transcripts.of(event.call).replace("");
-    }
-    view = fold(view, event);
+    for (const call of [...tokens.keys()]) this.pour(tokens, call);
+    return this.view;
   }
-  for (const call of [...tokens.keys()]) pour(call);
-  return view;
+
+  private pour(tokens: Map<number, { epoch: string; texts: string[] }>, call: number): void {
+    const waiting = tokens.get(call);
+    if (waiting) this.transcripts.of(call).append(waiting.texts.join(""), waiting.epoch);
+    tokens.delete(call);
+  }
+
+  private add(event: Event): void {
+    if (event.type === "run_resumed") this.goBack(event.after);
+    this.events.push(event);
+    this.view = fold(this.view, event);
+  }
+
+  /** What was said after event `after` belongs to an ending that does not hold any more. */
+  private goBack(after: number): void {
+    const before = this.view.calls;
+    this.events = this.events.filter((event) => event.seq <= after);
+    this.view = this.events.reduce(fold, emptyView());
+    const answered = new Set(this.view.calls.filter((call) => call.finished !== null).map((call) => call.id));
+    for (const call of before) if (!answered.has(call.id)) this.transcripts.of(call.id).replace("");
+  }
 }
 
 /** Fill the transcripts of finished calls whose tokens are gone, once per number of finished calls. */
