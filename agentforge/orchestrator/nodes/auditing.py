@@ -63,11 +63,16 @@ HINTS = dict(
 """What a specialist of each category is told (AuditCoder, 3.2: Route)."""
 
 
-class BuildOptions(Frozen):
-    """`specialists`: nodes are told what their category knows. `local_checks`: nodes are verified alone."""
+class CheckOptions(Frozen):
+    """`local_checks`: the nodes' own checks are executed."""
+
+    local_checks: bool = True
+
+
+class BuildOptions(CheckOptions):
+    """`specialists`: nodes are told what their category knows."""
 
     specialists: bool = True
-    local_checks: bool = True
 
 
 class GraphOptions(Frozen):
@@ -276,7 +281,8 @@ async def adopt(state: RunState, context: RunContext) -> Delta:
     ]
     made = [item.model_copy(update={"evidence": static_evidence(plain, item)}) for item in made]
     construction = plain.model_copy(update={"implementations": tuple(made)})
-    construction = await assembled(construction, graph.ids, tree, state, context)
+    if context.options_as(CheckOptions).local_checks:
+        construction = await assembled(construction, graph.ids, tree, state, context)
     return {"standing": Standing(judged=state.best, construction=construction)}
 
 
@@ -305,5 +311,6 @@ NODES: tuple[Node[RunContext], ...] = (
         "best responsibilities environment",
         "standing",
         needs="responsibilities",
+        options=CheckOptions,
     ),
 )

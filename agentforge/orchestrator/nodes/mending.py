@@ -32,7 +32,7 @@ from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.gate import matching
 from agentforge.orchestrator.node import Delta, Node, node
 from agentforge.orchestrator.nodes.agentic import edit_of, live_model, on_refused, start_rung, texts
-from agentforge.orchestrator.nodes.auditing import assembled, static_evidence, step_of
+from agentforge.orchestrator.nodes.auditing import CheckOptions, assembled, static_evidence, step_of
 from agentforge.orchestrator.responsibility.locator import ALL_RULES, Failure, locate
 from agentforge.orchestrator.responsibility.ownership import bundles, crossed, ownership_over, register
 from agentforge.orchestrator.responsibility.planned import nearest_owner
@@ -49,11 +49,10 @@ class LocateOptions(Frozen):
     rules: tuple[Rule, ...] = ALL_RULES
 
 
-class MendOptions(Frozen):
-    """`replan`: a branch is replanned before it is regenerated. `local_checks` as for `implement`."""
+class MendOptions(CheckOptions):
+    """`replan`: a branch is replanned before it is regenerated."""
 
     replan: bool = True
-    local_checks: bool = True
 
 
 async def find_responsible(state: RunState, context: RunContext) -> Delta:
@@ -262,7 +261,8 @@ async def fall_back(state: RunState, context: RunContext) -> Delta:
         return {"proposal": Proposal(round=state.round, bounded=False, refused=refused), "repair": edit}
     after = base.with_changes(result.changes)
     construction = _taken_over(standing.construction, before, after)
-    construction = await assembled(construction, construction.graph.ids, after, state, context)
+    if context.options_as(CheckOptions).local_checks:
+        construction = await assembled(construction, construction.graph.ids, after, state, context)
     return {"proposal": Proposal(round=state.round, bounded=False, construction=construction), "repair": edit}
 
 
@@ -353,7 +353,15 @@ NODES: tuple[Node[RunContext], ...] = (
         asks_model=True,
         options=MendOptions,
     ),
-    node("fallback", fall_back, _REPAIR, "proposal repair", needs="standing", asks_model=True),
+    node(
+        "fallback",
+        fall_back,
+        _REPAIR,
+        "proposal repair",
+        needs="standing",
+        asks_model=True,
+        options=CheckOptions,
+    ),
     node(
         "settle",
         settle,
