@@ -62,26 +62,32 @@ class Explainer(Agent):
         patch: Patch,
         decision: GateDecision,
         *,
+        history: tuple[str, ...] = (),
         sink: TokenSink | None = None,
     ) -> str:
-        """The model's account above the deterministic one; that one alone where the model fails."""
+        """The model's account above the deterministic one; that one alone where the model fails.
+
+        `history` says why earlier candidates were refused.
+        """
         facts = explain(plan, patch, decision)
         try:
-            answer = await self.ask(_composer(issue, patch, decision), sink=sink)
+            answer = await self.ask(_composer(issue, patch, decision, history), sink=sink)
         except (ModelError, LimitReached):
             return facts
         told = answer.text.strip()
         return facts if was_cut(answer) or not told else f"{clip(told, 600)}\n\n{facts}"
 
 
-def _composer(issue: Issue, patch: Patch, decision: GateDecision) -> Compose:
+def _composer(issue: Issue, patch: Patch, decision: GateDecision, history: tuple[str, ...]) -> Compose:
+    evidence = "\n".join([gate_evidence(decision), *(f"Refused before: {reason}" for reason in history[:5])])
+
     def compose(budget: int) -> tuple[Message, ...]:
         room = max(120, budget - 300)
         return render(
             "explainer",
             issue=clip(issue.text, int(room * 0.3)),
             diff=clip(patch.text, int(room * 0.5)),
-            evidence=clip(gate_evidence(decision), int(room * 0.15)),
+            evidence=clip(evidence, int(room * 0.15)),
         )
 
     return compose

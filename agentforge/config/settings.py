@@ -20,6 +20,8 @@ AgentName = Literal[
     "distiller",
     "specialist",
     "manager",
+    "reviewer",
+    "optimizer",
     "fixer",
 ]
 EditFormat = Literal["auto", "diff", "search_replace", "symbol"]

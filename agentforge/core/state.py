@@ -64,6 +64,14 @@ class CriticVerdict(Frozen):
     reasons: tuple[str, ...] = ()
 
 
+class Review(Frozen):
+    """The logical reviewer's advice (ExecuGraph, 3.3). "unparsed": it did not keep to the schema."""
+
+    invariants: tuple[str, ...] = ()
+    potential_failures: tuple[str, ...] = ()
+    severity: str = "unparsed"
+
+
 class Standing(Frozen):
     """The program as last accepted: y, {c, r} and r_g (AuditCoder, 3.4)."""
 
@@ -144,6 +152,12 @@ class RunState(Frozen):
     history: tuple[Transaction, ...] = ()
     """Append-only."""
     fallbacks: tuple[Fallback, ...] = ()
+    techniques: tuple[str, ...] = ()
+    """Notes on algorithms, for the planner of a problem."""
+    review: Review | None = None
+    """Advice on the last candidate; no predicate reads it."""
+    optimised: Edit | None = None
+    """What came of optimising; None until that was tried."""
     explanation: str = ""
     episode: str = ""
 
@@ -178,6 +192,8 @@ FRESH_AT_STAGE = (
     "locus",
     "proposal",
     "standing",
+    "review",
+    "optimised",
     "draft_stop",
     "drafted",
     "self_check",

@@ -16,6 +16,7 @@ from agentforge.orchestrator.nodes import (
     relaying,
     remembering,
     searching,
+    synthesis,
     targets,
     teaming,
 )
@@ -34,12 +35,13 @@ NODES: Mapping[str, Node[RunContext]] = {
         teaming.NODES,
         relaying.NODES,
         abstaining.NODES,
+        synthesis.NODES,
     )
     for node in table
 }
 
 PREDICATES: Mapping[str, Predicate] = {
     predicate.__name__: predicate
-    for table in (predicates.PREDICATES, mending.PREDICATES, relaying.PREDICATES)
+    for table in (predicates.PREDICATES, mending.PREDICATES, relaying.PREDICATES, synthesis.PREDICATES)
     for predicate in table
 }

@@ -162,7 +162,9 @@ def _spliced(file: WorkflowFile, name: str, where: Source) -> WorkflowFile:
         )
     kept = [edge for edge in file.edges if edge.source != name and not (edge.target == name and edge.loop)]
     edges = tuple(edge.model_copy(update={"target": after}) if edge.target == name else edge for edge in kept)
-    return file.model_copy(update={"edges": edges, "start": after if file.start == name else file.start})
+    nodes = {own: use for own, use in file.nodes.items() if own != name}
+    start = after if file.start == name else file.start
+    return file.model_copy(update={"edges": edges, "start": start, "nodes": nodes})
 
 
 def _text(name: str, source: Path | None) -> tuple[str, str]:

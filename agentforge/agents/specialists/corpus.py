@@ -43,6 +43,10 @@ class Corpus:
         ranked = [note for note, _ in self._ranked(text) if note.id in own]
         return tuple(ranked[:k])
 
+    def best(self, text: str, k: int = 3) -> tuple[Note, ...]:
+        """The `k` best notes of the whole pool."""
+        return tuple(note for note, _ in self._ranked(text)[:k])
+
     def match(self, specialist: Specialist, text: str) -> Match:
         """Tag overlap, share of the corpus' best notes, and relative quality of the best own one."""
         ranked = self._ranked(text)

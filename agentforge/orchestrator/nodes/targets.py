@@ -76,14 +76,15 @@ async def synthesize_tests(state: RunState, context: RunContext) -> Delta:
     except ModelError as error:
         context.notice(f"no tests were written: {error.what}", hint=error.hint, warning=True)
         return {"synthesized": ()}
-    made, discarded = await _admit(state, context, written)
+    made, discarded = await admit(state, context, written)
     context.emit(TestsSynthesized(accepted=made, discarded=discarded))
     return {"synthesized": made}
 
 
-async def _admit(
+async def admit(
     state: RunState, context: RunContext, written: WrittenTests
 ) -> tuple[tuple[GeneratedTest, ...], tuple[tuple[str, str], ...]]:
+    """(tests that count, what was discarded and why), by two runs on the base."""
     problems = tuple((written.path or "tester", problem) for problem in written.problems)
     if written.code is None:
         return (), problems
