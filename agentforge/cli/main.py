@@ -32,6 +32,7 @@ class Commands(LazyGroup):
         "compare": Member(
             "agentforge.cli.compare", "What the numbers of several runs do and do not support.", False
         ),
+        "workflow": Member("agentforge.cli.workflow", "Workflows: list, show, check, draw."),
         "config": Member("agentforge.cli.config", "The resolved configuration and its origins."),
     }
 

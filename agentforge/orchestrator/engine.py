@@ -58,7 +58,10 @@ class _Engine(Generic[ContextT]):
         return state
 
     async def _stage(self, stage: Stage, state: RunState, context: ContextT, last: bool) -> RunState:
-        """A stage ends, too, where its share of the limits is used up; only the last one ends the run so."""
+        """A stage ends, too, where its share of the limits is used up; only the last one ends the run so.
+
+        What ends the run ends no stage: a run that is resumed goes on in the middle of it.
+        """
         state = entered(stage, state)
         self.on_state(state)
         before, reason = context.spend(), ""
@@ -70,11 +73,10 @@ class _Engine(Generic[ContextT]):
             with context.stage(stage.share):
                 await engine.walk(stage.workflow, state, context)
         except LimitReached as error:
-            reason = error.what
             if last:
                 raise
-        finally:
-            context.emit(_finished(stage, reached.state, before, context.spend(), reason))
+            reason = error.what
+        context.emit(_finished(stage, reached.state, before, context.spend(), reason))
         return reached.state
 
     async def walk(self, workflow: Workflow, state: RunState, context: ContextT) -> RunState:

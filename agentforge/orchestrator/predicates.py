@@ -32,6 +32,16 @@ def more_found(state: RunState) -> bool:
     return state.round + 1 < len(state.found)
 
 
+def legacy_pass(state: RunState) -> bool:
+    """AgentForge's own pass predicate (III-E eq. 11), for comparison only: nothing that ships routes by it.
+
+    It looks for the words FAILED and ERROR in the output, so that a warning may fail a candidate and a
+    crash may pass one (AF-R8).
+    """
+    output = "" if state.report is None else state.report.output
+    return state.report is not None and "FAILED" not in output and "ERROR" not in output
+
+
 PREDICATES: tuple[Predicate, ...] = (
     verified,
     settled,
@@ -39,4 +49,5 @@ PREDICATES: tuple[Predicate, ...] = (
     nothing_executed_yet,
     not_stuck,
     more_found,
+    legacy_pass,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from itertools import combinations
 from typing import Any
 
@@ -52,21 +53,27 @@ def resolved_options(node: Node[Any], file: WorkflowFile, name: str) -> Frozen:
 
 
 def _unknown_names(file: WorkflowFile, nodes: Nodes, predicates: frozenset[str]) -> Iterator[Problem]:
-    known = f"known: {', '.join(sorted({*nodes, *file.nodes}))}"
+    names = {*nodes, *file.nodes}
     for name, use in file.nodes.items():
         yield from _use_problems(name, use.use, use.parallel, file, nodes)
     if file.start not in nodes and file.start not in file.nodes:
-        yield ("start",), f"unknown node {file.start!r}; {known}"
+        yield ("start",), f"unknown node {file.start!r}; {_near(file.start, names)}"
     for number, edge in enumerate(file.edges):
         for key, name in (("from", edge.source), ("to", edge.target)):
             if name not in nodes and name not in file.nodes and (name != END or key == "from"):
-                yield ("edges", number, key), f"unknown node {name!r}; {known}"
+                yield ("edges", number, key), f"unknown node {name!r}; {_near(name, names)}"
         if edge.when is not None and edge.when not in predicates:
             where = f"{edge.source} -> {edge.target}"
-            shown = ", ".join(sorted(predicates))
-            yield ("edges", number, "when"), f"unknown predicate {edge.when!r} on {where}; known: {shown}"
+            near = _near(edge.when, predicates)
+            yield ("edges", number, "when"), f"unknown predicate {edge.when!r} on {where}; {near}"
         if edge.loop and edge.loop != MAIN and edge.loop not in file.loops:
             yield ("edges", number, "loop"), f"loop {edge.loop!r} has no budget under `loops`"
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """What may have been meant; everything there is where nothing comes close."""
+    close = get_close_matches(name, known, 2, 0.6)
+    return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(sorted(known))}"
 
 
 def _use_problems(
@@ -80,7 +87,7 @@ def _use_problems(
     if parallel and len(parallel) < 2:
         yield (*place, "parallel"), "one branch alone is not parallel"
     if not parallel and (use or name) not in nodes:
-        yield place, f"unknown node {use or name!r}; known: {', '.join(sorted(nodes))}"
+        yield place, f"unknown node {use or name!r}; {_near(use or name, nodes)}"
     for number, branch in enumerate(parallel):
         for member in branch:
             if member not in nodes and (member not in file.nodes or file.nodes[member].parallel):
