@@ -60,6 +60,11 @@ class Problem(Frozen):
     def program_path(self) -> str:
         return "solution.cpp" if self.language == "cpp" else "solution.py"
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Debian packages that its tests need; an image with them is made when first needed."""
+        return ("g++",) if self.language == "cpp" else ()
+
 
 class Judge(Frozen):
     """The hidden tests: checks, or code of a test module that sees the names of the solution.

@@ -47,7 +47,8 @@ async def judge_program(
     if program is None or not program.strip():
         return Judgement(False, 0, 0, ErrorClass.EMPTY_OUTPUT, {}, 0.0)
     tree = judge_tree(record.problem, record.judge, program)
-    environment = await sandbox.prepare(tree, EnvironmentSpec())
+    spec = EnvironmentSpec(apt=record.problem.packages)
+    environment = await sandbox.prepare(tree, spec)
     report = await sandbox.run_tests(
         environment, tree, TestRequest(targets=(HIDDEN,), timeout_s=timeout_s, scope="hidden")
     )
@@ -112,7 +113,8 @@ async def judge_many(
     For the self-check of suites: their reference solutions and mutants are our own.
     """
     tree = _tree_of_many(entrants)
-    environment = await sandbox.prepare(tree, EnvironmentSpec())
+    packages = dict.fromkeys(name for entrant in entrants for name in entrant.problem.packages)
+    environment = await sandbox.prepare(tree, EnvironmentSpec(apt=tuple(packages)))
     reports = await asyncio.gather(
         *(
             _run(sandbox, environment, tree, part, timeout_s)

@@ -63,6 +63,7 @@ def problem_task(problem: Problem, source: str) -> RepairTask:
         repository=RepositoryRef(source=source),
         issue=problem_issue(problem),
         target_tests=targets,
+        apt=problem.packages,
         problem=problem,
     )
 
