@@ -33,6 +33,7 @@ class Commands(LazyGroup):
             "agentforge.cli.compare", "What the numbers of several runs do and do not support.", False
         ),
         "workflow": Member("agentforge.cli.workflow", "Workflows: list, show, check, draw."),
+        "serve": Member("agentforge.cli.serve", "The API and the web client.", False),
         "config": Member("agentforge.cli.config", "The resolved configuration and its origins."),
     }
 

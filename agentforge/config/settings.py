@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from agentforge.core.task import Limits
 
@@ -125,6 +125,46 @@ class SearchSettings(Section):
     """How many suspicious lines are edited."""
 
 
+def _words(value: object) -> object:
+    """A list may be written as one text with spaces between, as an environment variable must be."""
+    return tuple(value.split()) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+
+
+class ServerSettings(Section):
+    """`agentforge serve`. Whoever may reach the server can start runs, so everything is closed at first."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8765, ge=0, le=65535)
+    workers: int = Field(default=2, ge=1)
+    """Runs at the same time; the others wait."""
+    max_queue: int = Field(default=100, ge=1)
+    token_file: Path | None = None
+    """Names and hashes of tokens; needed on any address but loopback."""
+    allowed_hosts: Words = ()
+    cors_origins: Words = ()
+    repository_roots: Words = ()
+    repository_hosts: Words = ("github.com",)
+    allow_private_hosts: bool = False
+    results_dir: Path | None = None
+    """Folder of evaluation results to be shown."""
+    max_body_kb: int = Field(default=1024, ge=1)
+    rate_per_s: float = Field(default=50.0, gt=0)
+    """Requests a second that one visitor may make in the long run."""
+    rate_burst: int = Field(default=200, ge=1)
+    heartbeat_s: float = Field(default=15.0, gt=0)
+    send_timeout_s: float = Field(default=20.0, gt=0)
+    """A reader that takes nothing for so long is dropped; it can come back."""
+    stream_buffer_mb: int = Field(default=16, ge=1)
+    """Events of one run that are kept at hand for its readers."""
+    max_streams: int = Field(default=1000, ge=1)
+    max_retries: int = Field(default=10, ge=0)
+    limits: Limits = Limits()
+    """No run may ask for more than these."""
+
+
 class Settings(Section):
     """The resolved configuration of one process."""
 
@@ -142,4 +182,5 @@ class Settings(Section):
     sandbox: SandboxSettings = SandboxSettings()
     memory: MemorySettings = MemorySettings()
     search: SearchSettings = SearchSettings()
+    server: ServerSettings = ServerSettings()
     limits: Limits = Limits()

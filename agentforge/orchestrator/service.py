@@ -69,9 +69,14 @@ def choose_workflow(settings: Settings) -> Workflow:
 
 
 async def run_fix(
-    task: RepairTask, settings: Settings, *, listener: Listener, dry_run: bool = False
+    task: RepairTask,
+    settings: Settings,
+    *,
+    listener: Listener,
+    dry_run: bool = False,
+    run_id: str | None = None,
 ) -> RunResult:
-    """Repair, record, and say how it ended.
+    """Repair, record, and say how it ended. `run_id` names the record where it was promised before.
 
     Raises `AgentForgeError` only for what is wrong before a run exists (repository, configuration);
     later failures are outcomes of the run.
@@ -83,7 +88,7 @@ async def run_fix(
         task = _settled_task(task, settings, intake)
         if dry_run:
             return rehearse(task, settings, workflow, intake, listener)
-        writer = store.create(LiveClock().now(), build_redactor(settings))
+        writer = store.create(LiveClock().now(), build_redactor(settings), run_id)
         run = LiveRun(task, settings, workflow, intake, writer, listener)
         try:
             store.keep_tree(intake.tree)

@@ -190,6 +190,10 @@ def _owned(directory: Path) -> BaseFileLock:
     return lock
 
 
+def new_run_id(now: datetime) -> str:
+    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
 class RunStore:
     """All runs under one data home, and the base trees they share."""
 
@@ -197,9 +201,9 @@ class RunStore:
         self.runs = data_home / "runs"
         self.trees = data_home / "trees"
 
-    def create(self, now: datetime, redactor: Redactor | None = None) -> RunWriter:
-        run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-        directory = self.runs / run_id
+    def create(self, now: datetime, redactor: Redactor | None = None, run_id: str | None = None) -> RunWriter:
+        """A new run; `run_id` where it was given out before (`new_run_id`)."""
+        directory = self.runs / (run_id or new_run_id(now))
         with recorded_in(directory):
             directory.mkdir(parents=True, mode=0o700)
         return RunWriter(directory, redactor)

@@ -1,0 +1,90 @@
+"""What the routes work with: one object for the life of the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from agentforge.api.channels import Hub
+from agentforge.api.jobs import Job, JobQueue
+from agentforge.api.problems import ApiError
+from agentforge.api.records import Records
+from agentforge.api.schemas import RunSummary
+from agentforge.api.streams import last_seq
+from agentforge.api.tokens import Tickets, Tokens
+from agentforge.api.workers import Runner, Workers
+from agentforge.config.settings import Settings
+
+QUEUE = Path("server") / "queue.sqlite3"
+ConfigRows = Sequence[tuple[str, Any, str]]
+
+
+@dataclass
+class Services:
+    """Queue, workers, records, streams, tickets. `hub` and `workers` live between start and end."""
+
+    settings: Settings
+    runner: Runner
+    config: ConfigRows
+    tokens: Tokens
+    tickets: Tickets
+    records: Records
+    queue: JobQueue = field(init=False)
+    hub: Hub = field(init=False)
+    workers: Workers = field(init=False)
+    streams: int = 0
+    dropped: int = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Take up what an earlier server left, work, and hand over to the next one."""
+        server = self.settings.server
+        self.queue = await asyncio.to_thread(JobQueue, self.settings.data_home / QUEUE)
+        self.hub = Hub(asyncio.get_running_loop(), server.stream_buffer_mb * 1024 * 1024)
+        self.workers = Workers(self.queue, self.hub, self.runner, server.workers)
+        for run_id in await asyncio.to_thread(self.queue.recover):
+            await self.open_channel(run_id)
+        self.workers.start()
+        try:
+            yield
+        finally:
+            self.hub.close()
+            await self.workers.stop()
+            await asyncio.to_thread(self.queue.close)
+
+    async def open_channel(self, run_id: str) -> None:
+        """A run that is about to be worked on speaks through a channel behind its record."""
+        events = self.records.directory(run_id) / "events.jsonl"
+        self.hub.open(run_id, await asyncio.to_thread(last_seq, events))
+
+    async def summary(self, run_id: str) -> RunSummary:
+        """Raises `ApiError` (404)."""
+        job = await asyncio.to_thread(self.queue.get, run_id)
+        found = await asyncio.to_thread(self.records.summary, run_id, job)
+        if found is None:
+            raise ApiError(404, f"no run {run_id[:80]!r}", hint="GET /v1/runs lists them")
+        return found
+
+    async def enqueue(self, job: Job) -> bool:
+        """Queue a new run; False where too many wait."""
+        await self.open_channel(job.id)
+        if not await asyncio.to_thread(self.queue.add, job, self.settings.server.max_queue):
+            self.hub.retire(job.id)
+            return False
+        self.workers.wake()
+        return True
+
+
+def services_of(connection: HTTPConnection) -> Services:
+    found: Services = connection.app.state.services
+    return found
+
+
+Serving = Annotated[Services, Depends(services_of)]
