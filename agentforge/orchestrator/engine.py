@@ -5,13 +5,15 @@ The engine owns rounds, budgets, deadlines, stages and the event log; nodes own 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic
 
 from agentforge.core.chat import Spend
-from agentforge.core.errors import LimitReached
-from agentforge.core.events import NodeFinished, NodeStarted, Notice, StageFinished, StageStarted
+from agentforge.core.errors import AgentForgeError, LimitReached
+from agentforge.core.events import EventBase, NodeFinished, NodeStarted, Notice, StageFinished, StageStarted
 from agentforge.core.state import FRESH_AT_STAGE, RunState
+from agentforge.orchestrator.eventlog import holding
 from agentforge.orchestrator.node import ContextT, Node, StateView, UndeclaredAccessError
 from agentforge.orchestrator.workflow import END, Predicate, Stage, Use, Workflow
 
@@ -83,15 +85,54 @@ class _Engine(Generic[ContextT]):
         name = workflow.file.start
         while name != END:
             _check_deadline(context)
-            for branch in workflow.branches(name):
-                for member in branch:
-                    state = await self._step(workflow.uses[member], state, context)
+            branches = workflow.branches(name)
+            if len(branches) == 1:
+                state = await self._chain(workflow, branches[0], state, context)
+            else:
+                state = await self._fork(workflow, branches, state, context)
             self.on_state(state)
             edge = workflow.next_edge(name, state, self.predicates)
             if edge.loop:
                 state = workflow.turn(edge.loop, state)
             name = edge.target
         return state
+
+    async def _chain(
+        self, workflow: Workflow, names: Sequence[str], state: RunState, context: ContextT
+    ) -> RunState:
+        for name in names:
+            state = await self._step(workflow.uses[name], state, context)
+        return state
+
+    async def _fork(
+        self, workflow: Workflow, branches: Sequence[Sequence[str]], state: RunState, context: ContextT
+    ) -> RunState:
+        """Branches at once, each on the state before the fork; events and deltas in the declared order.
+
+        Where one fails the others end first, and the first one's error, as declared, is raised.
+        """
+        runs = [self._branch(workflow, names, state, context) for names in branches]
+        joined, failed = state, None
+        for names, (events, outcome) in zip(branches, await asyncio.gather(*runs), strict=True):
+            for event in events:
+                context.emit(event)
+            if isinstance(outcome, AgentForgeError):
+                failed = failed or outcome
+                continue
+            written = {field for name in names for field in self.nodes[workflow.uses[name].node].writes}
+            joined = joined.model_copy(update={field: getattr(outcome, field) for field in written})
+        if failed is not None:
+            raise failed
+        return joined
+
+    async def _branch(
+        self, workflow: Workflow, names: Sequence[str], state: RunState, context: ContextT
+    ) -> tuple[list[EventBase], RunState | AgentForgeError]:
+        with holding() as events:
+            try:
+                return events, await self._chain(workflow, names, state, context)
+            except AgentForgeError as error:
+                return events, error
 
     async def _step(self, use: Use, state: RunState, context: ContextT) -> RunState:
         node = self.nodes[use.node]

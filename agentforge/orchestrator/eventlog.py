@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -41,6 +43,21 @@ class Prefix:
     jumps: Mapping[int, int] = field(default_factory=dict)
 
 
+_HELD: ContextVar[list[EventBase] | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def holding() -> Iterator[list[EventBase]]:
+    """Durable events of this task are kept in the list instead of being told: a branch that runs beside
+    others tells its events when they are done, so that their order is always the same."""
+    events: list[EventBase] = []
+    token = _HELD.set(events)
+    try:
+        yield events
+    finally:
+        _HELD.reset(token)
+
+
 class EventLog:
     """Durable events get the next number and go to `write`; tokens carry the number they follow.
 
@@ -73,6 +90,10 @@ class EventLog:
     def emit(self, event: EventBase) -> None:
         if isinstance(event, Token):
             self.show(event)
+            return
+        held = _HELD.get()
+        if held is not None:
+            held.append(event)
             return
         was_repeating = self.repeating
         self._seq = self._prefix.jumps.get(self._seq, self._seq) + 1

@@ -231,6 +231,11 @@ class _Graph:
     ) -> Iterator[Problem]:
         group, one, other = at
         place = ("nodes", group, "parallel", other)
+        if self._asks(first) and self._asks(second):
+            text = (
+                f"branches {one + 1} and {other + 1} of {group!r} both ask a model, whose calls have an order"
+            )
+            yield place, text
         written = [self._touched(branch, "writes") for branch in (first, second)]
         read = [self._touched(branch, "reads") for branch in (first, second)]
         for name in sorted(written[0] & written[1]):
@@ -240,6 +245,9 @@ class _Graph:
                 place,
                 f"one of branches {one + 1} and {other + 1} of {group!r} reads {name!r}, the other writes it",
             )
+
+    def _asks(self, branch: Iterable[str]) -> bool:
+        return any(self.node(name).asks_model for name in branch)
 
     def _touched(self, branch: Iterable[str], how: str) -> frozenset[str]:
         found: frozenset[str] = frozenset().union(*(getattr(self.node(name), how) for name in branch))
