@@ -7,10 +7,13 @@ here reads instead of running. Runs in real containers are in `test_workflow.py`
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import itertools
 import json
 import random
 import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,7 @@ from agentforge.orchestrator.eventlog import EventLog
 from agentforge.orchestrator.responsibility.check import Stored, check
 from agentforge.orchestrator.responsibility.record import audit_record
 from agentforge.orchestrator.wiring import NODES, PREDICATES
+from agentforge.orchestrator.workflow import Workflow
 from agentforge.orchestrator.workflow_load import load_workflow
 from agentforge.repo.workspace import GitWorkspace
 
@@ -169,9 +173,22 @@ class RandomModel:
 SETTINGS: dict[str, Any] = {"model.base_url": "http://127.0.0.1:1/v1", "model.edit_format": "symbol"}
 
 
+@functools.cache
+def loaded(name: str) -> Workflow:
+    return load_workflow(name, NODES, PREDICATES)
+
+
+@functools.cache
+def workspace() -> GitWorkspace:
+    """Of `BASE`, for all runs: a workspace does not change."""
+    scratch = Path(tempfile.mkdtemp(prefix="workspace-of-random-runs-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return GitWorkspace(BASE, scratch)
+
+
 async def run_with(model: Any, workflow_name: str, retries: int) -> tuple[list[RunState], list[Event]]:
-    """One run of a shipped workflow on `BASE`; all its states and events."""
-    workflow = load_workflow(workflow_name, NODES, PREDICATES)
+    """One run of a workflow on `BASE`; all its states and events."""
+    workflow = loaded(workflow_name)
     config = load_settings(None, {**SETTINGS, "retries": retries}, {}).settings
     events: list[Event] = []
     states: list[RunState] = []
@@ -181,18 +198,17 @@ async def run_with(model: Any, workflow_name: str, retries: int) -> tuple[list[R
     rounds = workflow.file.rounds
     budget = retries if rounds is None else rounds
     state = RunState(task=task, base_commit="0" * 40, budget=budget, retries=retries)
-    with tempfile.TemporaryDirectory() as scratch, GitWorkspace(BASE, Path(scratch)) as workspace:
-        context = RunContext(
-            settings=config,
-            sandbox=ReadingSandbox(),
-            workspace=workspace,
-            retriever=None,
-            clock=LiveClock(),
-            on_event=log.emit,
-            model=model,
-            workflow=workflow_name,
-        )
-        states.append(await execute(workflow, state, NODES, PREDICATES, context, states.append))
+    context = RunContext(
+        settings=config,
+        sandbox=ReadingSandbox(),
+        workspace=workspace(),
+        retriever=None,
+        clock=LiveClock(),
+        on_event=log.emit,
+        model=model,
+        workflow=workflow_name,
+    )
+    states.append(await execute(workflow, state, NODES, PREDICATES, context, states.append))
     return states, events
 
 
