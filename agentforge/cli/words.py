@@ -234,6 +234,44 @@ def _deadlock(event: events.DeadlockDetected) -> Iterator[Line]:
     yield Line("debugger", f"going in circles ({event.signature}); now: {event.strategy}", "yellow")
 
 
+def _stage_started(event: events.StageStarted) -> Iterator[Line]:
+    yield Line("stage", f"{event.stage} begins", "bold")
+
+
+def _stage_finished(event: events.StageFinished) -> Iterator[Line]:
+    solved = "solved" if event.solved else "not solved"
+    style = "green" if event.solved else "yellow"
+    yield Line("stage", f"{event.stage}: {solved}{_detail(event.reason)} ({spent(event.spend)})", style)
+
+
+def _team(event: events.TeamFormed) -> Iterator[Line]:
+    team = event.team
+    starter = f"{team.contract.specialist} starts"
+    yield Line(
+        "team",
+        f"{', '.join(team.names)} of {team.asked} asked; {starter}{_detail(team.contract.owned_subproblem)}",
+    )
+    for seat in event.assessed:
+        said = "its own" if seat.eligible else "not its own"
+        yield Line("team", f"  {seat.specialist}: {said}{_detail(seat.reasoning)}", "dim", detail=True)
+
+
+def _relay_turn(event: events.RelayTurn) -> Iterator[Line]:
+    turn = event.turn
+    parts = [f"step {turn.step}, {turn.specialist}: {turn.draft.replace('_', ' ')}"]
+    parts += [f"repair {turn.repair.replace('_', ' ')}"] if turn.repair != "none" else []
+    parts += [f"{plural(len(turn.passing), 'target test')} pass"] if turn.passing else []
+    parts += ["best taken up again"] if turn.restored else []
+    following = f"to {turn.handoff.receiver}" if turn.handoff is not None else f"ends ({turn.stopped})"
+    yield Line("relay", f"{', '.join(parts)}; {following}", "" if turn.progress else "yellow")
+
+
+def _abstained(event: events.Abstained) -> Iterator[Line]:
+    yield Line("abstain", "no patch; what was learned:", "yellow")
+    for text in event.learned:
+        yield Line("abstain", f"  {text}")
+
+
 def _critic(event: events.CriticDecided) -> Iterator[Line]:
     veto = ", vetoes" if event.veto else ""
     style = "green" if event.verdict == "pass" else "yellow"
@@ -284,6 +322,11 @@ _SPEAKERS: Mapping[type, Callable[[Any], Iterator[Line]]] = {
     events.RunResumed: _run_resumed,
     events.NodeStarted: _node_started,
     events.NodeFinished: _node_finished,
+    events.StageStarted: _stage_started,
+    events.StageFinished: _stage_finished,
+    events.TeamFormed: _team,
+    events.RelayTurn: _relay_turn,
+    events.Abstained: _abstained,
     events.ModelCallStarted: _call_started,
     events.ModelCallFinished: _call_finished,
     events.StreamReset: _stream_reset,

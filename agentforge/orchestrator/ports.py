@@ -33,6 +33,12 @@ from agentforge.orchestrator.workflow import Workflow
 from agentforge.sandbox.docker_sandbox import DockerSandbox
 
 AGENTS = ("planner", "coder", "tester", "debugger", "critic")
+AGENTS_OF_NODES = {
+    "team": "specialist",
+    "merge": "manager",
+    "fix_infrastructure": "fixer",
+}
+"""Agents that only workflows with such a node have."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,10 @@ def _warning(text: str) -> Notice:
 
 def model_names(settings: Settings, workflow: Workflow) -> dict[str, str]:
     """Which model each agent uses; empty where the workflow needs none."""
-    return {agent: model_for(settings, agent) for agent in AGENTS} if asks_model(settings, workflow) else {}
+    if not asks_model(settings, workflow):
+        return {}
+    more = (agent for node, agent in AGENTS_OF_NODES.items() if node in workflow.node_names)
+    return {agent: model_for(settings, agent) for agent in (*AGENTS, *more)}
 
 
 def asks_model(settings: Settings, workflow: Workflow) -> bool:

@@ -20,7 +20,17 @@ from agentforge.core.chat import Spend, Usage
 from agentforge.core.gate import GateDecision, GateReason, Rank, ReasonKind, Verdict
 from agentforge.core.patch import GeneratedTest
 from agentforge.core.plan import Plan, Step
+from agentforge.core.relay import Contract, Handoff, Seat, Team, Turn
 from agentforge.core.report import Cause, Outcome, TestReport
+from agentforge.core.responsibility import (
+    AcceptanceRank,
+    Fallback,
+    Graph,
+    Locus,
+    Responsibility,
+    Snapshot,
+    Transaction,
+)
 
 EVIL = "\x1b]0;owned\x07[bold]x[/bold]\u202e"
 REPORT = TestReport(
@@ -31,6 +41,8 @@ REFUSED = GateDecision(
     rank=Rank(False, 0, 1, True, -2),
     reasons=(GateReason(kind=ReasonKind.BROKEN, test_id="t::b", text=f"passed on the base {EVIL}"),),
 )
+SEAT = Seat(specialist="numbers", eligible=True, reasoning=f"mine {EVIL}")
+SNAPSHOT = Snapshot(code="c", snippets="s", results="r")
 STEP = Step(id="s1", description="do", files=("a.py",))
 ALL_EVENTS: list[events.Event] = [
     events.RunStarted(
@@ -85,6 +97,56 @@ ALL_EVENTS: list[events.Event] = [
     events.EpisodeStored(episode="e2"),
     events.Notice(level="warning", text=f"careful {EVIL}", hint="do this"),
     events.RunFinished(outcome="verified", exit_code=0, summary="ok", spend=Spend()),
+]
+ALL_EVENTS += [
+    events.RunResumed(after=3),
+    events.StageStarted(stage="search", workflow="search"),
+    events.StageFinished(
+        stage="relay", workflow="mars", solved=True, reason=f"limit {EVIL}", spend=Spend(calls=2)
+    ),
+    events.TeamFormed(
+        team=Team(
+            pool="p",
+            pool_hash="h",
+            seats=(SEAT,),
+            contract=Contract(specialist="numbers", owned_subproblem=f"sum {EVIL}"),
+            asked=11,
+        ),
+        assessed=(SEAT,),
+    ),
+    events.RelayTurn(
+        turn=Turn(
+            step=1,
+            specialist="numbers",
+            draft="write_code",
+            repair="rejected",
+            handoff=Handoff(sender="numbers", receiver="text"),
+        )
+    ),
+    events.Abstained(learned=(f"nothing {EVIL}",)),
+    events.ResponsibilitiesCommitted(
+        graph=Graph(explanation=f"e {EVIL}", nodes=(Responsibility(id="S1", goal="g"),), order=("S1",))
+    ),
+    events.NodeVerified(responsibility="S1", units=("a.py::f",)),
+    events.Localized(locus=Locus(evidence=(f"none {EVIL}",))),
+    events.TransactionClosed(
+        transaction=Transaction(
+            number=1,
+            round=1,
+            standing="c0",
+            locus=Locus(),
+            initial_rank=AcceptanceRank(
+                full=False, external=0, internal=0, external_clean=1, internal_clean=1
+            ),
+            accepted=False,
+            reason=f"no {EVIL}",
+            rollback="Restored",
+            initial=SNAPSHOT,
+            final=SNAPSHOT,
+        )
+    ),
+    events.FallbackClosed(fallback=Fallback(round=1, accepted=False, reason=f"no {EVIL}")),
+    events.InsightLearned(insight="i1", lesson=f"look {EVIL}", episodes=("e1", "e2")),
 ]
 SILENT = {events.Token, events.RunFinished}
 
