@@ -214,24 +214,3 @@ async def test_every_condition_of_the_paper_makes_the_calls_it_names(
     assert len(done.asked) == asked
     if nodes is not None:
         assert trace(done) == nodes
-
-
-async def test_eg12_notes_on_and_off_change_the_prompts(bank, configure, fix):
-    shown = {}
-    for workflow in ("mars", "mars-no-rag"):
-        done = await run(bank, configure, fix, script(("Numbers",), [draft(RIGHT), check()]), workflow)
-        shown[workflow] = done.prompts
-        assert done.result.outcome == "verified"
-    assert len(shown["mars"]) == len(shown["mars-no-rag"])
-    assert any("Division and remainders" in prompt for prompt in shown["mars"])
-    assert not any("Notes of your field" in prompt for prompt in shown["mars-no-rag"])
-
-
-async def test_generalists_have_no_topic(bank, configure, fix):
-    done = await run(
-        bank, configure, fix, script(("Programming",), [draft(RIGHT), check()]), "mars-generalists"
-    )
-    (formed,) = done.of_type("team_formed")
-    assert len(formed.team.seats) == 3
-    assert formed.team.pool == "generalists"
-    assert done.result.outcome == "verified"

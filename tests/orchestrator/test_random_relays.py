@@ -26,6 +26,7 @@ class RandomSpecialists:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.kinds: list[str] = []
+        self.prompts: list[str] = []
 
     async def complete(self, request: ModelRequest, sink: Any = None) -> Completion:
         system = request.messages[0].content
@@ -34,6 +35,7 @@ class RandomSpecialists:
             marks = (("assess", "Be selective"), ("probe", '"can_start"'), ("check", "self_check_action"))
             kind = next((name for name, mark in marks if mark in system), "draft")
         self.kinds.append(kind)
+        self.prompts.append("\n".join(message.content for message in request.messages))
         text = (
             "I would rather not." if self.chance.random() < 0.08 else getattr(self, f"_{kind}", self._draft)()
         )
@@ -137,6 +139,27 @@ def test_the_ensemble_asks_each_once_and_the_manager_once(seed: int) -> None:
     assert model.kinds.count("draft") == len(team.seats)
     assert model.kinds.count("manager") == bool(states[-1].answers)
     assert model.kinds.count("check") == 0
+
+
+def test_eg12_notes_on_and_off_change_the_prompts() -> None:
+    """Without retrieval no prompt has a note; with it the matching ones are there."""
+    shown = {}
+    for workflow in ("mars", "mars-no-rag"):
+        model = RandomSpecialists(random.Random(3))
+        asyncio.run(run_with(model, workflow, 3, issue="sum of number shares loses the rounding remainder"))
+        shown[workflow] = model.prompts
+        assert model.kinds[:11] == ["assess"] * 11
+    noted = [any("Notes of your field" in prompt for prompt in prompts) for prompts in shown.values()]
+    assert noted == [True, False]
+    assert any("Division and remainders" in prompt for prompt in shown["mars"])
+    assert shown["mars"][:11] != shown["mars-no-rag"][:11]
+
+
+def test_generalists_have_no_topic() -> None:
+    _, states, _ = relay_of("mars-generalists", 5)
+    team = states[-1].team
+    assert team is not None
+    assert (team.pool, team.asked) == ("generalists", 3)
 
 
 def test_the_same_answers_give_the_same_relay() -> None:

@@ -186,7 +186,9 @@ def workspace() -> GitWorkspace:
     return GitWorkspace(BASE, scratch)
 
 
-async def run_with(model: Any, workflow_name: str, retries: int) -> tuple[list[RunState], list[Event]]:
+async def run_with(
+    model: Any, workflow_name: str, retries: int, issue: str = "f"
+) -> tuple[list[RunState], list[Event]]:
     """One run of a workflow on `BASE`; all its states and events."""
     workflow = loaded(workflow_name)
     config = load_settings(None, {**SETTINGS, "retries": retries}, {}).settings
@@ -194,7 +196,7 @@ async def run_with(model: Any, workflow_name: str, retries: int) -> tuple[list[R
     states: list[RunState] = []
     log = EventLog(LiveClock(), Redactor(), lambda line, last: None, events.append)
     targets = tuple(f"test_m.py::test_{name}" for name in (*FUNCTIONS, "all"))
-    task = RepairTask(repository=RepositoryRef(source="x"), issue=Issue(text="f"), target_tests=targets)
+    task = RepairTask(repository=RepositoryRef(source="x"), issue=Issue(text=issue), target_tests=targets)
     rounds = workflow.file.rounds
     budget = retries if rounds is None else rounds
     state = RunState(task=task, base_commit="0" * 40, budget=budget, retries=retries)
