@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -26,6 +25,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 CLIENT = Path(__file__).parents[3] / "agentforge" / "api" / "web"
 
 
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Server:
     """`agentforge serve` as a process that can be stopped and started again on the same address."""
 
-    def __init__(self, home: Path, model_url: str) -> None:
+    def __init__(self, home: Path, model_url: str, *options: str) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -54,11 +54,14 @@ class Server:
             "AGENTFORGE_MODEL__EDIT_FORMAT": "diff",
             "AGENTFORGE_MODEL__PRICES": json.dumps({"scripted": {"input": 2.5, "output": 10}}),
             "AGENTFORGE_SERVER__REPOSITORY_ROOTS": str(home),
+            "AGENTFORGE_SERVER__RESULTS_DIR": str(RESULTS),
         }
+        self._options = options
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [sys.executable, "-m", "agentforge.cli.main", "serve", "--port", str(self.port)]
+        command += self._options
         with (self.home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, env=self._env, stdout=log, stderr=log, cwd=self.home)
         deadline = time.monotonic() + 30
@@ -117,8 +120,6 @@ def model(pace: Pace) -> Iterator[ScriptedModel]:
 
 @pytest.fixture(scope="session")
 def server(model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if importlib.util.find_spec("agentforge.cli.serve") is None:
-        pytest.skip("this checkout has no `agentforge serve`")
     running = Server(tmp_path_factory.mktemp("web"), model.base_url)
     running.start()
     yield running

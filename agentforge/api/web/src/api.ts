@@ -46,9 +46,15 @@ export const signedOut = new Signal(false);
 
 const TOKEN_KEY = "agentforge.token";
 
-export function setToken(token: string): void {
+/** Try a token and keep it in this tab. Throws where the server does not take it. */
+export async function signIn(token: string): Promise<void> {
   sessionStorage.setItem(TOKEN_KEY, token);
-  signedOut.value = false;
+  try {
+    await get("/v1/runs?limit=1");
+  } catch (error) {
+    sessionStorage.removeItem(TOKEN_KEY);
+    throw error;
+  }
 }
 
 export function hasToken(): boolean {

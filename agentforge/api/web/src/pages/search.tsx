@@ -70,9 +70,9 @@ function Found({ title, items }: { title: string; items: Item[] }) {
               <b>{visible(item.name)}</b> <span class="quiet">{visible(item.place)}</span>
             </span>
             <span class="why-tags">
-              {item.why.map((why) => (
-                <span key={why} class="tag">
-                  {visible(why.replaceAll("_", " "))}
+              {item.why.slice(0, 3).map((why) => (
+                <span key={why} class="tag" title={item.why.map(visible).join("\n")}>
+                  {visible(why.replaceAll("_", " ").replace(/ -?[\d.]+$/, ""))}
                 </span>
               ))}
             </span>
