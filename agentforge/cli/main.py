@@ -34,6 +34,7 @@ class Commands(LazyGroup):
         ),
         "workflow": Member("agentforge.cli.workflow", "Workflows: list, show, check, draw."),
         "serve": Member("agentforge.cli.serve", "The API and the web client.", False),
+        "watch": Member("agentforge.cli.watch", "Follow a run of a server.", False),
         "config": Member("agentforge.cli.config", "The resolved configuration and its origins."),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -93,13 +94,14 @@ def _serve(resolved: Any) -> None:
     tell(f"serving http://{name}:{bound}/ (Ctrl-C ends it; runs go on with the next start)", label="serve")
     if not server.repository_roots:
         tell("no local repository may be repaired", "--root DIR allows those below it", label="note")
-    uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            server_header=False,
-            timeout_graceful_shutdown=5,
-            ws_max_size=64 * 1024,
-            h11_max_incomplete_event_size=64 * 1024,
-        )
-    ).run(sockets=[listener])
+    running = uvicorn.Config(
+        app,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        ws_max_size=64 * 1024,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    # The server ends in good order on SIGINT and SIGTERM, and then repeats the signal: that is no failure.
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(running).run(sockets=[listener])

@@ -15,6 +15,7 @@ from agentforge.api.routes.runs import PROBLEMS
 from agentforge.api.schemas import ConfigEntry, Health, Ticket, WorkflowGraph, WorkflowSummary
 from agentforge.api.services import Services, Serving
 from agentforge.api.tokens import TICKET_S
+from agentforge.orchestrator import drawing
 from agentforge.orchestrator.wiring import NODES, PREDICATES
 from agentforge.orchestrator.workflow import Workflow
 from agentforge.orchestrator.workflow_load import load_workflow, shipped_workflows
@@ -35,7 +36,7 @@ async def get_workflow(name: str) -> WorkflowGraph:
         raise ApiError(404, f"no workflow {name[:80]!r}", hint="GET /v1/workflows lists them")
     workflow = await asyncio.to_thread(_loaded, name)
     graph = workflow.file.model_dump(mode="json", by_alias=True)
-    return WorkflowGraph(**_summary(workflow).model_dump(), graph=graph, mermaid=_mermaid(workflow))
+    return WorkflowGraph(**_summary(workflow).model_dump(), graph=graph, mermaid=drawing.mermaid(workflow))
 
 
 def _loaded(name: str) -> Workflow:
@@ -47,14 +48,6 @@ def _summary(workflow: Workflow) -> WorkflowSummary:
     return WorkflowSummary(
         name=file.name, description=file.description, needs_model=file.needs_model, hash=workflow.hash
     )
-
-
-def _mermaid(workflow: Workflow) -> str:
-    lines = ["flowchart TD"]
-    for edge in workflow.file.edges:
-        label = " ".join(part for part in (edge.when or "", "(next round)" if edge.loop else "") if part)
-        lines.append(f"  {edge.source} -->{f'|{label}|' if label else ''} {edge.target}")
-    return "\n".join(lines) + "\n"
 
 
 @router.get("/v1/config")

@@ -1,0 +1,192 @@
+"""Who is let in, and with what: tokens, tickets, Host, Origin, sizes, rates, repositories."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentforge.api.app import create_app
+from agentforge.api.problems import ApiError
+from agentforge.api.sources import check_repository
+from agentforge.api.tokens import TICKET_S, Tickets, Tokens, add_token
+from agentforge.config.load import load_settings
+from agentforge.config.settings import ServerSettings
+from agentforge.core.errors import ConfigError
+
+Serve = Callable[..., str]
+
+
+def test_only_loopback_is_served_without_a_token(tmp_path: Path) -> None:
+    settings = load_settings(None, {"server.host": "0.0.0.0"}, {"AGENTFORGE_DATA_HOME": str(tmp_path)})
+    with pytest.raises(ConfigError, match="no token is set"):
+        create_app(settings.settings)
+
+
+def test_tokens_are_kept_as_hashes_and_let_in_only_whom_they_name(tmp_path: Path, serve: Serve) -> None:
+    file = tmp_path / "tokens"
+    token = add_token(file, "alice")
+    assert token not in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    url = serve(token_file=str(file))
+    assert httpx.get(f"{url}/healthz").status_code == 200
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {token}"}):
+        refused = httpx.get(f"{url}/v1/runs", headers=headers)
+        assert refused.status_code == 401
+        assert refused.headers["content-type"] == "application/problem+json"
+    good = {"Authorization": f"Bearer {token}"}
+    assert httpx.get(f"{url}/v1/runs", headers=good).status_code == 200
+    # A ticket opens streams, and nothing else.
+    ticket = httpx.post(f"{url}/v1/tickets", headers=good).json()["ticket"]
+    assert httpx.get(f"{url}/v1/runs/none/events?ticket={ticket}").status_code == 404
+    assert httpx.get(f"{url}/v1/runs?ticket={ticket}").status_code == 401
+    assert httpx.get(f"{url}/v1/runs/none/events?ticket=wrong").status_code == 401
+
+
+def test_a_ticket_ends() -> None:
+    now = [0.0]
+    tickets = Tickets(lambda: now[0])
+    ticket = tickets.issue("alice")
+    assert tickets.holder(ticket) == "alice"
+    now[0] = TICKET_S + 1
+    assert tickets.holder(ticket) is None
+
+
+def test_a_token_file_that_is_no_such_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("alice plaintext-token\n")
+    with pytest.raises(ConfigError, match="tokens:1: not a name and a hash"):
+        Tokens.read(file)
+    with pytest.raises(ConfigError, match="cannot name a token"):
+        add_token(file, "a b")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}, 403),
+    ],
+)
+def test_other_sites_and_rebound_names_are_refused(
+    serve: Serve, headers: dict[str, str], status: int
+) -> None:
+    assert httpx.get(f"{serve()}/v1/runs", headers=headers).status_code == status
+
+
+def test_no_other_site_is_allowed_by_a_header(serve: Serve) -> None:
+    answer = httpx.get(f"{serve()}/v1/runs")
+    assert "access-control-allow-origin" not in answer.headers
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_an_oversized_body_is_refused_with_or_without_its_length(serve: Serve) -> None:
+    url = serve(max_body_kb=8)
+    body = b'{"repository": "' + b"x" * 20_000 + b'"}'
+    headers = {"Content-Type": "application/json"}
+    assert httpx.post(f"{url}/v1/runs", content=body, headers=headers).status_code == 413
+
+    def chunks() -> Any:
+        yield from (body[i : i + 1000] for i in range(0, len(body), 1000))
+
+    assert httpx.post(f"{url}/v1/runs", content=chunks(), headers=headers).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "run_id", ["..", "%2e%2e%2f%2e%2e", "..%2f..%2fetc%2fpasswd", "a%00b", "x" * 500, "%0d%0aSet-Cookie:a"]
+)
+@pytest.mark.parametrize("part", ["", "/patch", "/report", "/logs/..%2frun.json", "/events", "/calls"])
+def test_no_path_leads_out_of_the_records(serve_once: str, run_id: str, part: str) -> None:
+    answer = httpx.get(f"{serve_once}/v1/runs/{run_id}{part}")
+    assert answer.status_code in (404, 405)
+    assert "set-cookie" not in answer.headers
+    assert b"Traceback" not in answer.content
+
+
+@pytest.fixture(scope="module")
+def serve_once(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from tests.api.conftest import served
+
+    with served(tmp_path_factory.mktemp("guard"), rate_per_s=10_000, rate_burst=10_000) as url:
+        yield url
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/etc",
+        "relative/path",
+        "~/code",
+        "-oProxyCommand=x",
+        "file:///srv/code",
+        "ssh://github.com/a/b",
+        "git@github.com:a/b",
+        "http://github.com/a/b",
+        "https://user:pw@github.com/a/b",
+        "https://github.com/a/b?x=1",
+        "https://github.com/a\nb",
+        "https://169.254.169.254/latest",
+        "https://[::1]/a/b",
+        "https://localhost/a",
+        "https://evil.example/a/b",
+        "ext::sh -c id",
+        "https://github.com.evil.example/a",
+        "https://github.com@evil.example/a",
+    ],
+)
+def test_repositories_that_would_let_a_visitor_reach_inside_are_refused(source: str) -> None:
+    settings = ServerSettings(repository_roots=("/srv",))
+    with pytest.raises(ApiError) as refused:
+        check_repository(source, settings, lambda host, port: ["93.184.216.34"])
+    assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1"])
+def test_a_listed_name_with_an_inner_address_is_refused(address: str) -> None:
+    with pytest.raises(ApiError, match="not public"):
+        check_repository("https://github.com/a/b", ServerSettings(), lambda host, port: [address])
+
+
+def test_a_link_out_of_the_roots_is_followed_before_it_is_judged(tmp_path: Path) -> None:
+    root, inside = tmp_path / "root", tmp_path / "root" / "inside"
+    inside.mkdir(parents=True)
+    (root / "out").symlink_to("/etc")
+    settings = ServerSettings(repository_roots=(str(root),))
+    assert check_repository(str(inside), settings) == str(inside)
+    with pytest.raises(ApiError):
+        check_repository(str(root / "out"), settings)
+
+
+def test_a_flood_of_bad_requests_is_turned_away_and_the_server_goes_on(serve: Serve) -> None:
+    url = serve(rate_per_s=20, rate_burst=20)
+    host, port = url.removeprefix("http://").split(":")
+    seen: list[int] = []
+
+    def flood() -> None:
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            with socket.create_connection((host, int(port)), timeout=5) as raw:
+                raw.sendall(
+                    b"GET /v1/runs/%ff%00 HTTP/1.1\r\nHost: " + f"{host}:{port}".encode() + b"\r\n\r\n"
+                )
+                seen.append(int(raw.recv(100).split(b" ")[1]))
+
+    threads = [threading.Thread(target=flood) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 429 in seen
+    assert max(seen) < 500
+    time.sleep(1.1)
+    assert httpx.get(f"{url}/healthz").status_code == 200
