@@ -260,7 +260,7 @@ def _relay_turn(event: events.RelayTurn) -> Iterator[Line]:
     turn = event.turn
     parts = [f"step {turn.step}, {turn.specialist}: {turn.draft.replace('_', ' ')}"]
     parts += [f"repair {turn.repair.replace('_', ' ')}"] if turn.repair != "none" else []
-    parts += [f"{plural(len(turn.passing), 'target test')} pass"] if turn.passing else []
+    parts += [f"{plural(len(turn.passing), 'target test')} passing"] if turn.passing else []
     parts += ["best taken up again"] if turn.restored else []
     following = f"to {turn.handoff.receiver}" if turn.handoff is not None else f"ends ({turn.stopped})"
     yield Line("relay", f"{', '.join(parts)}; {following}", "" if turn.progress else "yellow")
