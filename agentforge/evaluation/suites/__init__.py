@@ -1,0 +1,1 @@
+"""Suites of problems with reference solutions, known-bad solutions and hidden judges."""

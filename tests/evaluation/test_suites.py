@@ -1,0 +1,153 @@
+"""Suites judge rightly: known-good passes, known-bad fails, oracles agree with brute force."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentforge.config.settings import SandboxSettings
+from agentforge.evaluation.judge import ErrorClass, judge_program
+from agentforge.evaluation.suites.protocol import RecordSuite, self_check
+from agentforge.evaluation.suites.thirty_problems import Sheet, ThirtyProblems
+from agentforge.repo.problem.read import from_row, read_records
+from agentforge.sandbox.docker_sandbox import DockerSandbox
+
+SUITE = ThirtyProblems()
+SHEETS = list(SUITE.sheets.values())
+
+
+def value(program: str, setup: tuple[str, ...], call: str) -> Any:
+    """Our own programs, on the host: what `call` gives."""
+    names: dict[str, Any] = {}
+    exec("\n".join((program, *setup)), names)
+    return eval(call, names)
+
+
+def drawn(sheet: Sheet, rng: random.Random) -> tuple[tuple[str, ...], str]:
+    given = eval(sheet.draw, {"rng": rng, "__import__": __import__})
+    if sheet.signature.startswith("class "):
+        return (f"it = {given[0]}",), f"[getattr(it, name)(*given) for name, *given in {given[1]!r}]"
+    return (), f"{sheet.entry}(*{given!r})"
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: sheet.id)
+def test_eg08_eg09_every_oracle_is_what_brute_force_says(sheet: Sheet) -> None:
+    for check in (*sheet.examples, *sheet.tests):
+        program = sheet.reference if check.description == "stress" else sheet.brute
+        assert repr(value(program, check.setup, check.call)) == check.expected, check.call
+    rng = random.Random(sheet.id)
+    for _ in range(60):
+        setup, call = drawn(sheet, rng)
+        assert repr(value(sheet.reference, setup, call)) == repr(value(sheet.brute, setup, call)), call
+
+
+def test_the_suite_is_ten_of_each_with_boundary_canonical_and_stress_tests() -> None:
+    assert Counter(sheet.category for sheet in SHEETS) == {"dp": 10, "graph": 10, "structures": 10}
+    for sheet in SHEETS:
+        assert {"boundary", "canonical", "stress"} == {check.description for check in sheet.tests}, sheet.id
+        assert all(change.change in sheet.reference for change in sheet.mutants)
+        assert sheet.mutants
+        assert not {check.call for check in sheet.examples} & {check.call for check in sheet.tests}
+    chain = SUITE.sheets["dp-matrices"]
+    assert (
+        next(check.expected for check in chain.tests if check.call == "matrix_cost([2, 3, 4, 2, 5])") == "56"
+    )
+
+
+@pytest.mark.docker
+async def test_every_reference_passes_and_every_mutant_fails_through_the_sandbox() -> None:
+    async with DockerSandbox(SandboxSettings(pool=0), "test-suites") as sandbox:
+        found = await self_check(SUITE, sandbox)
+    assert found.problems == ()
+    assert found.references == 30
+    assert found.mutants >= 60
+
+
+APPS = {
+    "question": "Read two numbers and print their sum.\n\n-----Examples-----\nInput\n1 2\n\nOutput\n3\n",
+    "input_output": json.dumps({"inputs": ["1 2\n", "-1 1\n"], "outputs": ["3\n", "0\n"]}),
+    "solutions": "[]",
+    "problem_id": 7,
+}
+PROGRAMS = {
+    "input": "a, b = map(int, input().split())\nprint(a + b)\n",
+    "stdin": "import sys\nprint(sum(map(int, sys.stdin.read().split())))\n",
+    "guarded": "def main():\n    print(sum(map(int, input().split())))\n\n\n"
+    "if __name__ == '__main__':\n    main()\n",
+}
+
+
+@pytest.mark.docker
+async def test_eg06_eg07_eg24_programs_that_read_input_pass_and_each_error_has_its_class() -> None:
+    record = from_row(APPS, 0, "apps")
+    sandbox = DockerSandbox(SandboxSettings(pool=0), "test-judge")
+    for name, program in PROGRAMS.items():
+        assert (await judge_program(sandbox, record, program)).passed, name
+    bad = {
+        "print(3)\n": ErrorClass.WRONG_ANSWER,
+        "print(\n": ErrorClass.RUNTIME,
+        "raise ValueError\n": ErrorClass.RUNTIME,
+        "": ErrorClass.EMPTY_OUTPUT,
+    }
+    for program, wanted in bad.items():
+        judged = await judge_program(sandbox, record, program)
+        assert not judged.passed
+        assert judged.error_class is wanted, program
+
+
+RECORDS: list[dict[str, Any]] = [
+    {
+        "task_id": "HumanEval/1",
+        "prompt": "def one():\n    ",
+        "entry_point": "one",
+        "canonical_solution": "    return 1\n",
+        "test": "def check(f):\n    assert f() == 1\n",
+    },
+    {
+        "task_id": 2,
+        "text": "Negate.",
+        "code": "def neg(a):\n    return -a\n",
+        "test_list": ["assert neg(1) == -1", "assert neg(0) == 0"],
+        "test_setup_code": "",
+    },
+    {
+        "task_id": "ClassEval_1",
+        "class_name": "Box",
+        "skeleton": "class Box:\n    def get(self):\n        pass\n",
+        "import_statement": ["import math"],
+        "solution_code": "class Box:\n    def get(self):\n        return math.inf\n",
+        "test": "class BoxTest(unittest.TestCase):\n"
+        "    def test_get(self):\n        self.assertEqual(Box().get(), math.inf)\n",
+    },
+    {
+        "name": "sum",
+        "description": "Print the sum.",
+        "public_tests": {"input": ["1 1"], "output": ["2"]},
+        "private_tests": {"input": ["2 3"], "output": ["5"]},
+        "generated_tests": {"input": [], "output": []},
+        "solutions": {"language": [3], "solution": ["print(sum(map(int, input().split())))"]},
+        "time_limit": {"seconds": 2, "nanos": 0},
+    },
+    {
+        "question": "add",
+        "input_output": {"fn_name": "add", "inputs": [[1, 2], [0, 0]], "outputs": [[3], 0]},
+        "starter_code": "def add(a, b):\n",
+        "solutions": ["def add(a, b):\n    return a + b\n"],
+    },
+]
+
+
+@pytest.mark.docker
+async def test_a_suite_of_records_checks_itself(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.jsonl"
+    path.write_text("\n".join(map(json.dumps, RECORDS)))
+    suite = RecordSuite("mixed", tuple(read_records(path)))
+    async with DockerSandbox(SandboxSettings(pool=0), "test-records") as sandbox:
+        found = await self_check(suite, sandbox)
+    assert (found.problems, found.references) == ((), 5)
+    assert suite.problems()[3].limits.time_s == 2.0
