@@ -44,6 +44,7 @@ def fix(
     model: opt.ModelName = None,
     base_url: opt.BaseUrl = None,
     edit_format: opt.EditFormat = None,
+    samples: opt.Samples = 1,
     retries: opt.Retries = None,
     critic: opt.Critic = None,
     max_cost: opt.MaxCost = None,
@@ -107,6 +108,11 @@ def _run(options: opt.FixOptions, task: RepairTask, settings: Settings, models: 
 
     with watching(stream=options.stream, verbose=options.verbose) as listener:
         following = _following(listener, settings, models)
+        if options.samples > 1 and not options.dry_run:
+            from agentforge.orchestrator.sampling import run_samples
+
+            work = run_samples(task, settings, options.samples, listener=following)
+            return run_interruptible(work).result
         return run_interruptible(run_fix(task, settings, listener=following, dry_run=options.dry_run))
 
 

@@ -37,6 +37,12 @@ EditFormat = Annotated[
     Literal["auto", "diff", "search_replace", "symbol"] | None,
     typer.Option("--edit-format", help="How the model writes edits at first."),
 ]
+Samples = Annotated[
+    int,
+    typer.Option(
+        "--samples", metavar="K", min=1, help="K independent attempts; the gate, then the majority, selects."
+    ),
+]
 Retries = Annotated[int | None, typer.Option("--retries", metavar="N", min=0, help="Debugger rounds.")]
 Critic = Annotated[
     Literal["advisory", "gate", "off"] | None,
@@ -144,6 +150,7 @@ class FixOptions:
     dry_run: bool
     config: Path | None
     verbose: bool
+    samples: int
     overrides: dict[str, object]
 
     @staticmethod

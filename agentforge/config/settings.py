@@ -104,6 +104,8 @@ class MemorySettings(Section):
     k: int = Field(default=5, ge=0)
     history: int = Field(default=3000, ge=0)
     """How many past commits the ranking of files may read; 0 reads none."""
+    learn: bool = True
+    """Remember verified fixes; false only reads."""
     distil: bool = True
     """Ask the model, where there is one, what at least three similar fixes have in common."""
     embedding_base_url: str | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from importlib import metadata
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from agentforge import __version__
 from agentforge.config.settings import Settings
 from agentforge.core.chat import Spend
+from agentforge.core.events import EventBase, StageFinished, StageStarted
 from agentforge.core.state import RunState
 from agentforge.core.task import RepairTask
 from agentforge.orchestrator.result import Cut, Ending
@@ -74,6 +77,25 @@ def closing_manifest(
         "clock": clock,
         "cut": None if cut is None else cut.model_dump(mode="json"),
     }
+
+
+def stage_shares(events: Iterable[EventBase], spend: Spend) -> list[dict[str, Any]]:
+    """What each stage of a cascade solved and used; the one in which the run ended has what is left.
+
+    Cost in US dollars. Empty for a run without stages.
+    """
+    shares: list[dict[str, Any]] = []
+    left = Counter({name: getattr(spend, name) for name in Spend.model_fields})
+    for event in events:
+        if isinstance(event, StageStarted):
+            shares.append({"stage": event.stage, "workflow": event.workflow, "solved": False, "spend": None})
+        elif isinstance(event, StageFinished) and shares:
+            used = event.spend.model_dump()
+            left.subtract(used)
+            shares[-1] |= {"solved": event.solved, "spend": used, "reason": event.reason}
+    if shares and shares[-1]["spend"] is None:
+        shares[-1] |= {"spend": dict(left), "reason": "the run ended in it"}
+    return shares
 
 
 def versions() -> dict[str, str]:

@@ -27,7 +27,7 @@ from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.dryrun import rehearse
 from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.eventlog import EventLog, Listener, Prefix
-from agentforge.orchestrator.manifest import closing_manifest, opening_manifest
+from agentforge.orchestrator.manifest import closing_manifest, opening_manifest, stage_shares
 from agentforge.orchestrator.past import Past
 from agentforge.orchestrator.ports import LivePorts, live_ports, model_names
 from agentforge.orchestrator.report import markdown_report
@@ -190,6 +190,9 @@ class LiveRun:
 
     def _keep(self, state: RunState) -> None:
         self.state = state
+        if not self.log.repeating:
+            checkpoint = {"after": self.log.last, "state": state.model_dump(mode="json")}
+            self.writer.write_json("checkpoint.json", checkpoint)
 
     def _ending_after(self, error: AgentForgeError) -> Ending:
         self.ended_after = self.log.last
@@ -210,7 +213,8 @@ class LiveRun:
         clock = {"now": self.clock.nows, "monotonic": self.clock.monotonics}
         now = datetime.now(UTC)
         closed = closing_manifest(self.manifest, self.state, ending, spend, now, clock, self.cut)
-        self.writer.write_manifest({**closed, "ended_after": self.ended_after})
+        stages = stage_shares(self.writer.events(), spend)
+        self.writer.write_manifest({**closed, "ended_after": self.ended_after, "stages": stages})
         self.clock.close()
         best = self.state.best
         return RunResult(

@@ -249,7 +249,8 @@ def test_af32_every_key_can_be_set_by_environment(tmp_path: Path, key: str) -> N
     """Each option is reachable by its documented name, and its origin says so."""
     samples = {"workflow": "oneshot", "critic": "gate", "tests_scope": "related",
                "model.edit_format": "symbol",
-               "memory.enabled": "false", "memory.distil": "false", "server.allow_private_hosts": "true",
+               "memory.enabled": "false", "memory.learn": "false", "memory.distil": "false",
+                   "server.allow_private_hosts": "true",
                "model.prices": '{"m": {"input": 1, "output": 1}}',
                "model.temperature": "1", "data_home": "/tmp/elsewhere"}  # fmt: skip
     value = samples.get(key, "1" if key.endswith(".temperature") else "517")

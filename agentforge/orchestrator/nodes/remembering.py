@@ -39,7 +39,7 @@ async def retrieve(state: RunState, context: RunContext) -> Delta:
 
 async def store_episode(state: RunState, context: RunContext) -> Delta:
     """Remember a verified fix, and only that (AF-15); tell the insights that were given how it went."""
-    if context.retriever is None:
+    if context.retriever is None or not context.settings.memory.learn:
         return {"episode": ""}
     verified = state.verified and not held_back(state.critic, context.settings.critic)
     if state.retrieved.insights and _was_told(state.plan):
