@@ -23,6 +23,7 @@ AgentName = Literal[
     "reviewer",
     "optimizer",
     "fixer",
+    "reacter",
 ]
 EditFormat = Literal["auto", "diff", "search_replace", "symbol"]
 

@@ -59,6 +59,15 @@ class Attempt(Frozen):
     """None where the gate accepted it."""
 
 
+class ReactStep(Frozen):
+    """One step of the ReAct baseline: which tool was called and what it said."""
+
+    tool: str
+    path: str = ""
+    thought: str = ""
+    observation: str = ""
+
+
 class CriticVerdict(Frozen):
     verdict: str
     reasons: tuple[str, ...] = ()
@@ -158,6 +167,8 @@ class RunState(Frozen):
     """Advice on the last candidate; no predicate reads it."""
     optimised: Edit | None = None
     """What came of optimising; None until that was tried."""
+    react: tuple[ReactStep, ...] = ()
+    """Steps of the ReAct baseline."""
     explanation: str = ""
     episode: str = ""
 

@@ -37,6 +37,7 @@ AGENTS_OF_NODES = {
     "team": "specialist",
     "merge": "manager",
     "fix_infrastructure": "fixer",
+    "act": "reacter",
 }
 """Agents that only workflows with such a node have."""
 

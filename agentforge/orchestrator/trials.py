@@ -83,7 +83,7 @@ async def try_candidate(
         far = await _whole_suite(context, environment, tree, candidate, baseline)
         return (near, far.model_copy(update={"candidate": only_admitted(far.candidate, generated)}))
     scope = "all" if wide else request.scope
-    again = replace(request, targets=_target_files(targets, generated, tree), scope=scope)
+    again = replace(request, targets=target_files(targets, generated, tree), scope=scope)
     if not again.targets:
         return (near,)
     # What ran once may have passed by chance.
@@ -112,7 +112,7 @@ async def _near_base(
 ) -> tuple[TestRequest, TestReport]:
     """The base over the related tests; over the targets alone where those do not end in time."""
     base = await run_base(context, environment, generated, request)
-    narrow = _target_files(targets, generated, tree)
+    narrow = target_files(targets, generated, tree)
     if base.cause is Cause.OK or not narrow or narrow == request.targets:
         return request, base
     context.notice(
@@ -181,11 +181,12 @@ def related_request(
     Whole files, not single ids: an id that does not exist on one side would end pytest at once.
     """
     near = related_test_files(candidate.changes, context.workspace.tree)
-    files = dict.fromkeys([*_target_files(targets, generated, tree), *near])
+    files = dict.fromkeys([*target_files(targets, generated, tree), *near])
     return TestRequest(targets=tuple(files), timeout_s=context.settings.sandbox.timeout_s, scope="related")
 
 
-def _target_files(targets: Sequence[str], generated: Sequence[GeneratedTest], tree: Tree) -> tuple[str, ...]:
+def target_files(targets: Sequence[str], generated: Sequence[GeneratedTest], tree: Tree) -> tuple[str, ...]:
+    """The files of the target tests and of those written for this run, as far as `tree` has them."""
     wanted = [file_of_test(target) for target in targets] + [made.path for made in generated]
     return tuple(dict.fromkeys(path for path in wanted if tree.kind(path) in {"file", "directory"}))
 

@@ -13,6 +13,7 @@ from agentforge.orchestrator.nodes import (
     auditing,
     evidence,
     mending,
+    reacting,
     relaying,
     remembering,
     searching,
@@ -34,6 +35,7 @@ NODES: Mapping[str, Node[RunContext]] = {
         mending.NODES,
         teaming.NODES,
         relaying.NODES,
+        reacting.NODES,
         abstaining.NODES,
         synthesis.NODES,
     )
@@ -42,6 +44,12 @@ NODES: Mapping[str, Node[RunContext]] = {
 
 PREDICATES: Mapping[str, Predicate] = {
     predicate.__name__: predicate
-    for table in (predicates.PREDICATES, mending.PREDICATES, relaying.PREDICATES, synthesis.PREDICATES)
+    for table in (
+        predicates.PREDICATES,
+        mending.PREDICATES,
+        relaying.PREDICATES,
+        reacting.PREDICATES,
+        synthesis.PREDICATES,
+    )
     for predicate in table
 }
