@@ -100,7 +100,7 @@ def literal(text: str) -> str | None:
 def leading_literal(text: str) -> str | None:
     """The literal with which `text` begins; words or a full stop may follow it."""
     text = text.strip().strip("`")
-    if whole := literal(text):
+    if "#" not in text and (whole := literal(text)):
         return whole
     if text[:1] in "([{":
         return literal(balanced(text, 0, 0))
