@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import doctest
 import re
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ _NEXT = re.compile(
     r"[ \t*:-]*$",
     re.I | re.M,
 )
+_OPERATOR = re.compile(r"\s*(?:[-+*/%]|=(?!>)|if\b|for\b)")
 _MARKS = re.compile(r"^[ \t]*(?:```\w*|-{3,})[ \t]*$", re.M)
 
 
@@ -59,7 +61,7 @@ def _beside(text: str, entry: str) -> Iterator[Example]:
         rest = text[found.start() + len(call) :].split("\n", 1)[0] if call else ""
         arrow = _ARROW.match(rest.lstrip("`"))
         value = leading_literal(arrow["value"]) if arrow else None
-        if call and value is not None and is_expression(call):
+        if call and value is not None and is_closed(call, entry):
             yield Example(call=" ".join(call.split()), expected=value)
 
 
@@ -98,16 +100,17 @@ def literal(text: str) -> str | None:
 
 
 def leading_literal(text: str) -> str | None:
-    """The literal with which `text` begins; words or a full stop may follow it."""
+    """The literal with which `text` begins; words or a full stop may follow it, but no operator."""
     text = text.strip().strip("`")
     if "#" not in text and (whole := literal(text)):
         return whole
     if text[:1] in "([{":
-        return literal(balanced(text, 0, 0))
+        whole = literal(balanced(text, 0, 0))
+        return None if whole is None or _OPERATOR.match(text[len(whole) :]) else whole
     found = re.match(
         r"('[^'\n]*'|\"[^\"\n]*\"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|True|False|None)(?![\w(])", text
     )
-    return literal(found[1]) if found else None
+    return literal(found[1]) if found and not _OPERATOR.match(text[found.end() :]) else None
 
 
 def is_expression(source: str) -> bool:
@@ -116,6 +119,14 @@ def is_expression(source: str) -> bool:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True
+
+
+def is_closed(source: str, entry: str) -> bool:
+    """Whether `source` is an expression over `entry`, builtins and literals: no name of the prose's own."""
+    if not is_expression(source):
+        return False
+    used = {node.id for node in ast.walk(ast.parse(source, mode="eval")) if isinstance(node, ast.Name)}
+    return used <= {entry, *dir(builtins)}
 
 
 def parses(source: str) -> bool:

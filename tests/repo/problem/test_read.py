@@ -62,7 +62,10 @@ def test_examples_in_words(text: str, call: str, expected: str) -> None:
     assert call_examples(text, "f") == (Example(call=call, expected=expected),)
 
 
-@pytest.mark.parametrize("text", ["def f(a) -> int:", "f(x) is slow", "g(1) == 2", "f(1) == g(2)", "f(1"])
+@pytest.mark.parametrize(
+    "text",
+    ["def f(a) -> int:", "f(x) is slow", "g(1) == 2", "f(1) == g(2)", "f(1", "f(n) == 2", "f(3) == 1 + 2"],
+)
 def test_what_is_no_example_is_not_taken_for_one(text: str) -> None:
     assert call_examples(text, "f") == ()
 
