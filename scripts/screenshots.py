@@ -90,7 +90,7 @@ def show_lists(browser: Browser, server: Server) -> None:
         wish = {"repository": str(folder), "issue": title, "workflow": "search"}
         wish["target_tests"] = [f"test_{module}.py::test_{module}"]
         server.outcome_of(server.ask("/v1/runs", wish)["id"], 120)
-    page = open_page(browser, server, (1280, 620))
+    page = open_page(browser, server, (1280, 720))
     page.goto("/")
     page.locator(".run-item").nth(len(LATER)).wait_for()
     take(page, "runs")
@@ -98,6 +98,14 @@ def show_lists(browser: Browser, server: Server) -> None:
     page.get_by_label("Repository").fill("/srv/repositories/shop")
     page.get_by_label("Issue").fill(ISSUE)
     take(page, "new-run")
+    page.goto("/#/evaluation/quixbugs.json")
+    page.locator(".plot canvas").first.wait_for()
+    take(page, "evaluation")
+    page.goto("/#/memory")
+    page.get_by_label("Find similar issues").fill("a cent is lost when a bill is split")
+    page.locator(".score").first.wait_for()
+    page.get_by_text("The fix").first.click()
+    take(page, "memory")
     page.context.close()
 
 

@@ -43,7 +43,7 @@ function Evaluations() {
         {items.map((item) => (
           <li key={item.id} class="run-item">
             <a class="run-link" href={`#/evaluation/${encodeURIComponent(item.id)}`}>
-              <span class="run-name">{visible(item.title ?? item.name ?? item.id)}</span>
+              <span class="run-name">{visible(titleOf(item.title ?? item.name ?? item.id))}</span>
               <span class="quiet run-where">{facts(item)}</span>
             </a>
           </li>
@@ -51,6 +51,10 @@ function Evaluations() {
       </ul>
     </>
   );
+}
+
+function titleOf(name: string): string {
+  return name.replace(/\.json$/, "").replaceAll("_", " ");
 }
 
 function facts(item: Listed): string {
@@ -71,12 +75,37 @@ function Evaluation({ id }: { id: string }) {
       <p class="crumbs">
         <a href="#/evaluation">Evaluation</a> <span aria-hidden="true">/</span> <code>{visible(id)}</code>
       </p>
-      <h1>{visible(String(loaded.value.title ?? loaded.value.name ?? id))}</h1>
-      {!tables.length && <Empty title="This result has no table" />}
+      <h1 class="result-title">{visible(titleOf(String(loaded.value.title ?? loaded.value.name ?? id)))}</h1>
+      <Facts document={loaded.value} />
       {tables.map(([name, rows]) => (
         <Table key={name} name={name} rows={rows} />
       ))}
     </>
+  );
+}
+
+/** Single values of the document and of the objects directly in it: a summary, the machine, the date. */
+function Facts({ document }: { document: { [name: string]: Json } }) {
+  const groups: [string, { [name: string]: Json }][] = [["", document]];
+  for (const [name, value] of Object.entries(document))
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) groups.push([name, value]);
+  const facts = groups.flatMap(([group, values]) =>
+    Object.entries(values)
+      .filter(([, value]) => value !== null && typeof value !== "object")
+      .map(([name, value]): [string, string] => [`${group} ${name}`.trim().replaceAll("_", " "), show(value as Cell)]),
+  );
+  if (!facts.length) return null;
+  return (
+    <section class="panel" aria-label="Facts">
+      <dl class="fact-grid">
+        {facts.slice(0, 40).map(([name, value]) => (
+          <div key={name}>
+            <dt>{visible(name)}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
   );
 }
 
@@ -98,9 +127,14 @@ function tablesOf(document: { [name: string]: Json }, prefix = ""): [string, Tri
 function flat(record: { [name: string]: Json }): Trial {
   const entries = Object.entries(record).map(([name, value]): [string, Cell] => [
     name,
-    value !== null && typeof value === "object" ? JSON.stringify(value).slice(0, 120) : value,
+    value !== null && typeof value === "object" ? shortly(value) : value,
   ]);
   return Object.fromEntries(entries);
+}
+
+function shortly(value: Json[] | { [name: string]: Json }): string {
+  const plain = Array.isArray(value) && value.every((entry) => entry === null || typeof entry !== "object");
+  return (plain ? value.join("; ") : JSON.stringify(value)).slice(0, 120);
 }
 
 const ROWS = 200;
@@ -177,7 +211,7 @@ function Plot({ title, values, labels }: { title: string; values: (number | null
         legend: { show: false },
         cursor: { show: false },
         scales: { x: { time: false, range: [-0.6, values.length - 0.4] }, y: { range: (_, low, high) => [Math.min(0, low), high || 1] } },
-        axes: [{ ...axis, grid: { show: false }, splits: () => (few ? values.map((_, index) => index) : []), values: (_, splits) => splits.map((at) => (labels[at] ?? "").slice(0, 14)) }, axis],
+        axes: [{ ...axis, size: few ? 30 : 8, grid: { show: false }, splits: () => (few ? values.map((_, index) => index) : []), values: (_, splits) => splits.map((at) => (labels[at] ?? "").slice(0, 14)) }, axis],
         series: [{}, { stroke: colour("--accent"), fill: colour("--accent-soft"), width: 1.5, ...(uPlot.paths.bars ? { paths: uPlot.paths.bars({ size: [0.6, 48] }) } : {}), points: { show: false } }],
       },
       [values.map((_, index) => index), values],
