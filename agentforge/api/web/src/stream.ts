@@ -91,7 +91,7 @@ export class RunStream {
     if (this.closed) return;
     this.failures += 1;
     if (this.failures > 1) noteSilence();
-    this.retry = setTimeout(() => void this.open(), Math.min(4000, 250 * 2 ** this.failures));
+    this.retry = setTimeout(() => void this.open(), Math.min(2000, 250 * 2 ** this.failures));
   }
 
   /** Collect until the next frame: a burst of tokens is one update of the page. */
