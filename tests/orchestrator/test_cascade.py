@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ async def test_what_the_relay_solves_is_counted_for_the_relay(
     assert [event.solved for event in ended] == [False, False, False, True]
     assert ended[0].spend.calls == 0
     assert sum(event.spend.calls for event in ended) == len(done.asked)
+    manifest = json.loads((done.result.run_dir / "run.json").read_text())
+    shares = [(share["stage"], share["solved"], share["spend"]["calls"]) for share in manifest["stages"]]
+    assert shares == [(event.stage, event.solved, event.spend.calls) for event in ended]
     assert turns(done)[-1].stopped == "accepted"
     assert not done.of_type("abstained")
 
