@@ -136,6 +136,20 @@ WRONG = """The remainder has to go somewhere, and the simplest way is to round e
 +    return [share + 1] * people
 ```
 """
+AT_ONCE = """Only as many people as there are cents left over may pay one more:
+
+```diff
+--- a/shop/money.py
++++ b/shop/money.py
+@@ -11,5 +11,5 @@
+     if people < 1:
+         raise ValueError("nobody to split with")
+-    share = cents // people
+-    return [share] * people
++    share, left = divmod(cents, people)
++    return [share + 1] * left + [share] * (people - left)
+```
+"""
 RECEIPT = """The total of a receipt is the bill; the shares only say who pays what.
 
 ```diff
@@ -214,9 +228,12 @@ class Pace:
     by_agent: dict[str, float] = field(default_factory=dict)
     instead: dict[str, Reply] = field(default_factory=dict)
     """Other answers than the scenario's, by agent."""
+    at_once: bool = False
+    """The first answer holds, which spares the debug round."""
 
     def reset(self, delay_s: float = 0.0) -> None:
         self.delay_s = delay_s
+        self.at_once = False
         self.by_agent.clear()
         self.instead.clear()
 
@@ -230,7 +247,8 @@ def script(pace: Pace) -> Callable[[dict[str, Any]], Reply]:
         if agent in pace.instead:
             return pace.instead[agent]
         asked = str(body["messages"][-1]["content"])
-        coder = RECEIPT if "To do now: Print the bill itself" in asked else WRONG
+        first = AT_ONCE if pace.at_once else WRONG
+        coder = RECEIPT if "To do now: Print the bill itself" in asked else first
         return Reply(texts.get(agent, coder), delay_s=pace.by_agent.get(agent, pace.delay_s))
 
     return answer

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.api.web.conftest import Server, Watched
-from tests.api.web.scenario import ISSUE, PLAN, RECEIPT, RIGHT, TESTS, TITLE, VERDICT, WRONG, Pace
+from tests.api.web.scenario import AT_ONCE, ISSUE, PLAN, RECEIPT, RIGHT, TESTS, TITLE, VERDICT, WRONG, Pace
 from tests.support.model_server import Reply, ScriptedModel
 
 SAID = {
@@ -121,13 +121,14 @@ def test_cancel_then_resume_pays_nothing_twice(
     page: Page, server: Server, shop: Path, pace: Pace, model: ScriptedModel
 ) -> None:
     pace.reset()
+    pace.at_once = True
     pace.by_agent["tester"] = 0.5
     before = len(model.requests)
     run = start_from_form(page, shop)
     wait_for_words(page, "tester", "python")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".run")).to_have_attribute("data-status", "cancelled", timeout=30_000)
-    pace.reset()
+    pace.by_agent.clear()
     page.get_by_role("button", name="Resume").click()
     expect(page.locator(".figures .pill")).to_have_text("verified", timeout=60_000)
     assert server.outcome_of(run) == "verified"
@@ -142,17 +143,19 @@ def test_the_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(
 ) -> None:
     page = watched.page
     pace.reset()
+    pace.at_once = True
     pace.by_agent["coder"] = 0.1
     run = start_from_form(page, shop)
-    wait_for_words(page, "coder", "The remainder")
+    wait_for_words(page, "coder", "Only as many")
     server.kill()
     expect(page.get_by_text("The server does not answer")).to_be_visible()
     assert lane(page, "planner") == PLAN
-    pace.reset()
+    pace.by_agent.clear()
     server.start()
     expect(page.get_by_text("The server does not answer")).to_have_count(0)
     expect(page.locator(".figures .pill")).to_have_text("verified", timeout=60_000)
-    assert {agent: lane(page, agent) for agent in SAID} == SAID
+    said = {"planner": PLAN, "coder": AT_ONCE + RECEIPT, "tester": TESTS, "critic": VERDICT}
+    assert {agent: lane(page, agent) for agent in said} == said
     assert server.outcome_of(run) == "verified"
 
 
