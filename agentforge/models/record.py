@@ -223,10 +223,17 @@ class RecordingModel:
         if record is not None:
             charges = list(record.charges)
         else:
-            prompt = estimate_prompt_tokens(sent.messages)
-            cost = self._ledger.price(prompt, 0, 0, str(sent.model))
-            lost = Charge(agent=sent.agent, model=str(sent.model), prompt_tokens=prompt, cost_usd=cost)
-            charges = [lost.model_copy(update={"estimated": True})]
+            # As much as was reserved for it: nobody knows how far it came, and the limits must hold.
+            prompt, output = estimate_prompt_tokens(sent.messages), sent.max_tokens or 0
+            lost = Charge(
+                agent=sent.agent,
+                model=str(sent.model),
+                prompt_tokens=prompt,
+                completion_tokens=output,
+                cost_usd=self._ledger.price(prompt, output, 0, str(sent.model)),
+                estimated=True,
+            )
+            charges = [lost]
         account.charges.extend(charges)
         self._ledger.restore(charges)
 
