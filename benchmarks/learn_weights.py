@@ -20,7 +20,9 @@ import numpy as np
 from localization import COMMITS, FILES_AT, SYMBOLS_AT, Bench, Measured, symbol_query
 from mirrors import read_instances
 from numpy.typing import NDArray
-from ranking_model import L2, Query, accuracy, held_out_ranks, learn, worst_rank
+from ranking_model import L2, Query, accuracy, held_out_ranks, learn, settled_rank, worst_rank
+
+from agentforge.memory.second import SIGNALS
 
 OUT = Path(__file__).parent.parent / "agentforge" / "memory" / "weights.json"
 _SIGNED = ("lies aside", "package head", "lines", "at the top", "often changed", "recently changed")
@@ -72,6 +74,22 @@ FLOORS = {"traceback": 1.5, "message": 0.7, "dotted names": 0.5, "vectors": 0.3}
 SYMBOLS_L2 = 0.1
 
 
+SECOND = {**REASONED, "imported by the likeliest": 0.5, "changed with the likeliest": 0.5}
+"""The second pass begins with the same and what lies beside the likeliest files."""
+
+
+def learned(queries: Sequence[Query], names: Sequence[str], *, second: bool) -> NDArray[np.float64]:
+    """Weights of one pass, in the order of `names`; the first does not know the signals of the second."""
+    known = [second or name not in SIGNALS for name in names]
+    columns = np.flatnonzero(known)
+    used = [names[column] for column in columns]
+    short = [Query(q.group, q.features[:, columns], q.gold, q.wanted) for q in queries]
+    weights = np.zeros(len(names))
+    prior = prior_of(used, SECOND if second else REASONED)
+    weights[columns] = _floored(used, learn(short, prior, signed(used)))
+    return weights
+
+
 def signed(names: Sequence[str]) -> NDArray[np.bool_]:
     """Which weights may become negative: those of signals that are no reason for a file."""
     return np.array([name in _SIGNED + _SIGNED_SYMBOLS + _FIXED for name in names])
@@ -82,10 +100,10 @@ def prior_of(names: Sequence[str], reasoned: dict[str, float]) -> NDArray[np.flo
     return np.array([reasoned.get(name, 0.0) for name in names], np.float64)
 
 
-def learn_files(measured: Sequence[Measured]) -> dict[str, float]:
-    """Weights of the file signals, by name."""
+def learn_files(measured: Sequence[Measured], *, second: bool = False) -> dict[str, float]:
+    """Weights of the file signals of one pass, by name."""
     names = measured[0].names
-    weights = learn([one.files for one in measured], prior_of(names, REASONED), signed(names))
+    weights = learned([one.files for one in measured], names, second=second)
     return {
         name: _short(name, weight) for name, weight in zip(names, weights, strict=True) if name not in _FIXED
     }
@@ -113,13 +131,16 @@ def report(measured: Sequence[Measured]) -> dict[str, Any]:
     """Accuracies with repositories held out, for files and for symbols; and those of the reasoned weights."""
     queries = [one.files for one in measured]
     names = measured[0].names
-    prior, mask = prior_of(names, REASONED), signed(names)
+    prior = prior_of(names, REASONED)
     held: list[Query] = []
     ranks: list[int] = []
+    first_ranks: list[int] = []
     for group in sorted({query.group for query in queries}):
-        weights = _floored(names, learn([query for query in queries if query.group != group], prior, mask))
+        others = [query for query in queries if query.group != group]
+        weights, second = (learned(others, names, second=later) for later in (False, True))
         those = [one for one in measured if one.files.group == group]
-        ranks += [worst_rank(one.files, weights) for one in those]
+        first_ranks += [worst_rank(one.files, weights) for one in those]
+        ranks += [settled_rank(one.files, weights, second) for one in those]
         held += [symbol_query(one, weights) for one in those]
     symbol_names = measured[0].symbol_names
     symbol_ranks = held_out_ranks(
@@ -127,6 +148,7 @@ def report(measured: Sequence[Measured]) -> dict[str, Any]:
     )
     return {
         "files": accuracy(ranks, FILES_AT),
+        "first pass alone": accuracy(first_ranks, FILES_AT),
         "symbols": accuracy(symbol_ranks, SYMBOLS_AT),
         "reasoned": accuracy([worst_rank(query, prior) for query in queries], FILES_AT),
         "n": len(measured),
@@ -148,6 +170,8 @@ def main() -> None:
     document = {
         "files": dict(sorted(files.items())),
         "symbols": dict(sorted(learn_symbols(measured, files).items())),
+        "second": dict(sorted(learn_files(measured, second=True).items())),
+        "seeds": dict(sorted(REASONED.items())),
         "learned": {
             "by": "benchmarks/learn_weights.py",
             "dataset_sha256": hashlib.sha256(arguments.dataset.read_bytes()).hexdigest(),

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from mirrors import Instance, Mirror, find_mirror, read_instances
-from ranking_model import Query, accuracy, worst_rank
+from ranking_model import Query, accuracy, settled_rank, worst_rank
 
 from agentforge import __version__
 from agentforge.memory.embed import HashedEmbedder
@@ -44,6 +44,7 @@ from agentforge.memory.ranking import (
     weighted,
 )
 from agentforge.memory.repo_index import RepositoryIndex
+from agentforge.memory.second import SIGNALS as SECOND
 from agentforge.memory.store import VectorStore
 
 HERE = Path(__file__).parent
@@ -59,8 +60,9 @@ GROUPS = {
     "paths and tracebacks": ("paths in", "traceback"),
     "error messages": ("message",),
     "import graph": ("imported by the", "imports the"),
+    "second pass": SECOND,
     "tests": ("imported by tests", "tests of"),
-    "history": HISTORY,
+    "history": (*HISTORY, "changed with the likeliest"),
     "kind of file": ("lies aside", "package head", "lines", "at the top"),
 }
 """Ablations: signals whose names begin so are left out together."""
@@ -105,7 +107,7 @@ class Bench:
             for instance in group:
                 one = self._measure(instance, mirror, index)
                 measured.append(one)
-                rank = worst_rank(one.files, np.array(_vector(one.names, shipped_weights().files)))
+                rank = _rank(one, shipped_weights())
                 print(
                     f"{instance.id}: rank {rank if rank < 10**6 else 'none'}, "
                     f"index {one.index_s:.2f} s, query {1000 * one.query_s:.0f} ms",
@@ -219,15 +221,16 @@ def evaluate(measured: list[Measured], missing: int, weights: RankWeights) -> di
     """Accuracies with the shipped weights, ablations, and times."""
     names = measured[0].names
     vector = np.array(_vector(names, weights.files))
-    ranks = [worst_rank(one.files, vector) for one in measured] + [10**6] * missing
+    second = np.array(_vector(names, weights.second))
+    ranks = [_rank(one, weights) for one in measured] + [10**6] * missing
     symbols = np.array(_vector(measured[0].symbol_names, weights.symbols))
     symbol_ranks = [worst_rank(symbol_query(one, vector), symbols) for one in measured] + [10**6] * missing
     ablations = {}
     for label, prefixes in GROUPS.items():
-        left = np.array(
-            [0.0 if name.startswith(prefixes) else w for name, w in zip(names, vector, strict=True)]
-        )
-        ablations[f"without {label}"] = accuracy([worst_rank(one.files, left) for one in measured], FILES_AT)
+        kept = np.array([not name.startswith(prefixes) for name in names])
+        left = [settled_rank(one.files, vector * kept, second * kept) for one in measured]
+        ablations[f"without {label}"] = accuracy(left, FILES_AT)
+    ablations["first pass alone"] = accuracy([worst_rank(one.files, vector) for one in measured], FILES_AT)
     for single in ("file text", "three symbols", "names defined here", "similar commits"):
         alone = np.array([1.0 if name == single else 0.0 for name in names])
         ablations[f"only {single}"] = accuracy([worst_rank(one.files, alone) for one in measured], FILES_AT)
@@ -302,8 +305,14 @@ def main() -> None:
 
 
 def evaluate_files(measured: list[Measured]) -> dict[str, Any]:
-    vector = np.array(_vector(measured[0].names, shipped_weights().files))
-    return {**accuracy([worst_rank(one.files, vector) for one in measured], FILES_AT), "n": len(measured)}
+    weights = shipped_weights()
+    return {**accuracy([_rank(one, weights) for one in measured], FILES_AT), "n": len(measured)}
+
+
+def _rank(one: Measured, weights: RankWeights) -> int:
+    """Rank of the last gold file after both passes."""
+    passes = (np.array(_vector(one.names, part)) for part in (weights.files, weights.second))
+    return settled_rank(one.files, *passes)
 
 
 def _arguments() -> argparse.Namespace:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from agentforge.memory.second import settled
+
 Matrix = NDArray[np.float64]
 STEPS = 200
 RATE = 0.05
@@ -76,6 +78,14 @@ def worst_rank(query: Query, weights: Matrix) -> int:
     if len(query.gold) < query.wanted or not query.gold:
         return 10**6
     scores = query.features @ weights
+    return max(int((scores >= scores[row]).sum()) for row in query.gold)
+
+
+def settled_rank(query: Query, first: Matrix, second: Matrix) -> int:
+    """As `worst_rank`, for scores of two passes."""
+    if len(query.gold) < query.wanted or not query.gold:
+        return 10**6
+    scores = settled(query.features @ first, query.features @ second)
     return max(int((scores >= scores[row]).sum()) for row in query.gold)
 
 

@@ -96,6 +96,21 @@ class History:
         found["recently changed"] = np.log1p(np.bincount(file, weights=fresh * share, minlength=size))
         return found
 
+    def changed_with(self, best: Mapping[str, float], paths: Mapping[str, int], size: int) -> Scores:
+        """How much each file used to change together with those of `best` (path -> weight); shape (size,)."""
+        total = np.zeros(size)
+        known = np.array([paths.get(path, -1) for path in self._paths], np.int64)
+        crowd = np.bincount(self._owner, minlength=self.size)
+        for path, weight in best.items():
+            number = self._paths.get(path)
+            if number is None:
+                continue
+            together = np.isin(self._owner, self._owner[self._touched == number])
+            edges = np.flatnonzero(together & (self._touched != number))
+            edges = edges[known[self._touched[edges]] >= 0]
+            np.add.at(total, known[self._touched[edges]], weight / crowd[self._owner[edges]])
+        return total
+
     def _words(
         self,
         weights: Mapping[int, float],

@@ -26,6 +26,8 @@ from agentforge.memory.facts import FactsCache, Progress
 from agentforge.memory.history import History
 from agentforge.memory.lexical import KIND_CODES, LexicalIndex
 from agentforge.memory.postings import Scores
+from agentforge.memory.second import SIGNALS as SECOND
+from agentforge.memory.second import second_signals, settled
 from agentforge.memory.signals import Signals, Surroundings, all_signals, unscaled
 from agentforge.memory.symbols import decode_source
 
@@ -70,10 +72,16 @@ class SymbolVectors(Protocol):
 
 @dataclass(frozen=True)
 class RankWeights:
-    """Learned weights of the signals of files and of symbols."""
+    """Learned weights of the signals of files and of symbols.
+
+    `second` are those of files in the second pass, `seeds` those that choose where it starts: reasoned, not
+    learned, so that what is learned after them can be held out honestly.
+    """
 
     files: Weights
     symbols: Weights
+    second: Weights
+    seeds: Weights
 
 
 @once
@@ -81,16 +89,20 @@ def shipped_weights() -> RankWeights:
     """The weights that come with this version."""
     text = resources.files("agentforge.memory").joinpath("weights.json").read_text("utf-8")
     document = json.loads(text)
-    return RankWeights(document["files"], document["symbols"])
+    return RankWeights(*(document[part] for part in ("files", "symbols", "second", "seeds")))
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """All files of one index ranked for one issue. `logits` and `pointed` are of shape (files,)."""
+    """All files of one index ranked for one issue. `first`, `logits` and `pointed` are of shape (files,).
+
+    `first` are the scores of the first pass, `logits` the final ones.
+    """
 
     evidence: Evidence
     signals: Signals
     features: Mapping[str, Scores]
+    first: Scores
     logits: Scores
     pointed: NDArray[np.bool_]
     """Files that anything in the issue points at."""
@@ -125,18 +137,29 @@ class IndexSearch:
     def around(self) -> Surroundings:
         return Surroundings(self.index)
 
+    @property
+    def _shown(self) -> Weights:
+        """The weights by which a place is explained: those of the first pass, and what the second adds."""
+        return {**{name: self.weights.second.get(name, 0.0) for name in SECOND}, **self.weights.files}
+
     def rank(self, issue: Issue | str) -> Ranking:
         """Every signal of every file, and the fused score."""
         evidence = read_issue(issue)
         signals = all_signals(self.around, evidence, self.history)
         features = file_features(self.around, signals)
-        logits = weighted(features, self.weights.files, len(self.index.files))
-        logits -= TEST_PENALTY * self.around.tests
+        first = self._logits(features, self.weights.files)
+        seeds = self._logits(features, self.weights.seeds)
+        signals.files.update(second_signals(self.around, seeds, self.history))
+        features = file_features(self.around, signals)
+        logits = settled(first, self._logits(features, self.weights.second))
         pointed = np.zeros(len(self.index.files), bool)
         for name, scores in signals.files.items():
             if name not in _PRIORS:
                 pointed |= scores > 0
-        return Ranking(evidence, signals, features, logits, pointed & self.index.alive)
+        return Ranking(evidence, signals, features, first, logits, pointed & self.index.alive)
+
+    def _logits(self, features: Mapping[str, Scores], weights: Weights) -> Scores:
+        return weighted(features, weights, len(self.index.files)) - TEST_PENALTY * self.around.tests
 
     def rank_files(self, issue: Issue | str, k: int = 10) -> list[RankedFile]:
         """The `k` best files, best first, with the contribution of each signal."""
@@ -147,7 +170,7 @@ class IndexSearch:
             RankedFile(
                 self.index.files[number].path,
                 round(float(np.exp(ranking.logits[number] - top)), 4),
-                contributions(ranking.features, self.weights.files, number),
+                contributions(ranking.features, self._shown, number),
             )
             for number in numbers
         ]
@@ -221,7 +244,7 @@ class IndexSearch:
         end = symbol.end_line if whole else symbol.own_end
         own = contributions(features, self.weights.symbols, place)
         own.pop("file", None)
-        of_file = contributions(ranking.features, self.weights.files, ref.file)
+        of_file = contributions(ranking.features, self._shown, ref.file)
         why = [f"{name} {share:.2f}" for name, share in own.items()]
         why += [f"file: {name} {share:.2f}" for name, share in of_file.items()]
         return Symbol(
@@ -252,7 +275,7 @@ def symbol_features(index: LexicalIndex, ranking: Ranking, own: NDArray[np.int64
     best = np.zeros(len(index.files))
     np.maximum.at(best, files, text[own])
     found = {name: scaled_by(scores[own], scores[own]) for name, scores in ranking.signals.symbols.items()}
-    found["file"] = ranking.logits[files] - ranking.logits.max(initial=0.0)
+    found["file"] = ranking.first[files] - ranking.first.max(initial=0.0)
     found["best of its file"] = np.divide(
         text[own], best[files], out=np.zeros(len(own)), where=best[files] > 0
     )
