@@ -54,7 +54,10 @@ class Vocabulary:
     def learn(self, tokens: Sequence[str]) -> Ids:
         """Ids of `tokens`, new ones included."""
         ids = self._ids
-        return np.fromiter((ids.setdefault(token, len(ids)) for token in tokens), np.int32, len(tokens))
+        for token in tokens:
+            if token not in ids:
+                ids[token] = len(ids)
+        return np.fromiter(map(ids.__getitem__, tokens), np.int32, len(tokens))
 
     def count(self, tokens: Iterable[str]) -> dict[int, int]:
         """How often each token occurs, by id, new ones included."""

@@ -107,6 +107,7 @@ class LexicalIndex:
         self._symbol_offsets = [int(n) for n in np.cumsum([0, *(len(part.file_of_symbol) for part in parts)])]
         self.kinds = np.concatenate([np.empty(0, np.int8), *(part.kinds for part in parts)])
         self._crowds: dict[int, int] = {}
+        self._imported: dict[int, frozenset[int]] = {}
         self.first_symbol = np.searchsorted(self.file_of_symbol, np.arange(len(self.files) + 1))
 
     @classmethod
@@ -181,11 +182,13 @@ class LexicalIndex:
         """Dotted name of a module -> its file."""
         return {module_name(self.files[int(n)].path): int(n) for n in np.flatnonzero(self.alive)}
 
-    def imported_by(self, file: int) -> set[int]:
+    def imported_by(self, file: int) -> frozenset[int]:
         """Files of the tree that `file` imports."""
-        entry = self.files[file]
-        found = (self._module(name) for name in absolute_imports(entry.path, entry.facts.imports))
-        return {number for number in found if number is not None and number != file}
+        if file not in self._imported:
+            entry = self.files[file]
+            found = (self._module(name) for name in absolute_imports(entry.path, entry.facts.imports))
+            self._imported[file] = frozenset(n for n in found if n is not None and n != file)
+        return self._imported[file]
 
     def _module(self, name: str) -> int | None:
         while name:

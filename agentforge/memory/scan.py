@@ -48,9 +48,9 @@ class IgnoreRules:
 
     def _is_foreign(self, name: str, path: str) -> bool:
         """Caches, environments, links and other repositories (submodules, worktrees)."""
-        place = self.root / path
-        marks = (place / ".git", place / "pyvenv.cfg")
-        return name in _NEVER or place.is_symlink() or any(map(os.path.lexists, marks))
+        place = f"{self.root}/{path}"  # asked of every folder: no Path objects
+        marks = (f"{place}/.git", f"{place}/pyvenv.cfg")
+        return name in _NEVER or os.path.islink(place) or any(map(os.path.lexists, marks))  # noqa: PTH114
 
     def _matches(self, parts: list[str], *, folder: bool) -> bool:
         verdict = False
@@ -119,7 +119,7 @@ def walk(
     while pending:
         folder = pending.pop()
         try:
-            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(f"{root}/{folder}"), key=lambda entry: entry.name)
         except OSError as error:
             skipped[folder] = error.strerror or "unreadable"
             continue
@@ -139,7 +139,7 @@ def read_source(root: Path, path: str, skipped: dict[str, str] | None = None) ->
     """The file's bytes, or None where it is gone, a link, not a file, or too large. Pipes do not block."""
     reason = "gone or unreadable"
     try:
-        descriptor = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(f"{root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as stream:
             size = os.fstat(descriptor).st_size
             if size <= MAX_FILE_BYTES:

@@ -115,17 +115,21 @@ def _symbol_signals(index: LexicalIndex, name: str, scores: Scores, signals: Sig
 
 def best_of_file(index: LexicalIndex, by_symbol: Scores) -> tuple[Scores, Scores]:
     """(largest, mean of the `_BEST_SYMBOLS` largest) symbol score of each file."""
-    size = len(index.files)
-    hit = np.flatnonzero(by_symbol)
-    order = hit[np.lexsort((-by_symbol[hit], index.file_of_symbol[hit]))]
-    owners = index.file_of_symbol[order]
-    starts = np.searchsorted(owners, np.arange(size))
-    place = np.arange(len(order)) - starts[owners]
-    kept = place < _BEST_SYMBOLS
-    mean = np.bincount(owners[kept], weights=by_symbol[order][kept] / _BEST_SYMBOLS, minlength=size)
-    first = place == 0
-    best = np.bincount(owners[first], weights=by_symbol[order][first], minlength=size)
-    return np.asarray(best, np.float64), np.asarray(mean, np.float64)
+    best, mean = np.zeros(len(index.files)), np.zeros(len(index.files))
+    # The symbols of a file lie side by side, so its largest is one reduction; then it is taken out.
+    files = np.flatnonzero(np.diff(index.first_symbol))
+    left = by_symbol.copy()
+    for place in range(_BEST_SYMBOLS if len(files) else 0):
+        largest = np.maximum.reduceat(left, index.first_symbol[files])
+        mean[files] += largest / _BEST_SYMBOLS
+        if place == 0:
+            best[files] = largest
+        top = np.zeros(len(index.files))
+        top[files] = largest
+        at = np.flatnonzero((left > 0) & (left == top[index.file_of_symbol]))
+        _, first = np.unique(index.file_of_symbol[at], return_index=True)
+        left[at[first]] = 0.0
+    return best, mean
 
 
 def _coverage(around: Surroundings, title: dict[int, float]) -> Scores:
