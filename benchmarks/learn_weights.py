@@ -104,9 +104,9 @@ def learn_files(measured: Sequence[Measured], *, second: bool = False) -> dict[s
     """Weights of the file signals of one pass, by name."""
     names = measured[0].names
     weights = learned([one.files for one in measured], names, second=second)
-    return {
-        name: _short(name, weight) for name, weight in zip(names, weights, strict=True) if name not in _FIXED
-    }
+    left_out = _FIXED if second else (*_FIXED, *SIGNALS)
+    pairs = zip(names, weights, strict=True)
+    return {name: _short(name, weight) for name, weight in pairs if name not in left_out}
 
 
 def learn_symbols(measured: Sequence[Measured], files: dict[str, float]) -> dict[str, float]:

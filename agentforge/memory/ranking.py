@@ -140,7 +140,7 @@ class IndexSearch:
     @property
     def _shown(self) -> Weights:
         """The weights by which a place is explained: those of the first pass, and what the second adds."""
-        return {**{name: self.weights.second.get(name, 0.0) for name in SECOND}, **self.weights.files}
+        return {**self.weights.files, **{name: self.weights.second.get(name, 0.0) for name in SECOND}}
 
     def rank(self, issue: Issue | str) -> Ranking:
         """Every signal of every file, and the fused score."""
