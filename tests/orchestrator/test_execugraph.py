@@ -179,6 +179,26 @@ async def test_eg01_a_budget_of_b_means_b_regenerations_and_b_plus_1_generations
     assert done.solution.program is not None, "what was tried is there to be judged"
 
 
+OPTIMISED = ["optimise", "reapply", "revalidate", "regate"]
+ABLATIONS = {
+    "execugraph-no-planner": ({"outline"}, ["coder", "reviewer", "optimizer", "explainer"]),
+    "execugraph-no-reviewer": ({"review"}, ["planner", "coder", "optimizer", "explainer"]),
+    "execugraph-no-optimizer": ({*OPTIMISED}, ["planner", "coder", "reviewer", "explainer"]),
+    "execugraph-oneshot": ({"outline", "review", *OPTIMISED}, ["coder", "explainer"]),
+}
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("name", sorted(ABLATIONS))
+async def test_golden_trace_of_an_ablation_is_the_whole_without_its_nodes(run: Run, name: str) -> None:
+    missing, asked = ABLATIONS[name]
+    done = await run(name, coder=[RIGHT], optimizer=[FASTER])
+    whole = [*HEAD, *OPTIMISED, "account"]
+    assert done.trace == [node for node in whole if node not in missing]
+    assert done.asked == asked
+    assert done.solution.run.outcome == "verified"
+
+
 @pytest.mark.docker
 async def test_eg28_an_optimisation_that_breaks_something_is_dropped_and_noted(run: Run) -> None:
     done = await run("execugraph", coder=[RIGHT], optimizer=[WRONG])
