@@ -143,7 +143,9 @@ def read_source(root: Path, path: str, skipped: dict[str, str] | None = None) ->
         with open(descriptor, "rb") as stream:
             size = os.fstat(descriptor).st_size
             if size <= MAX_FILE_BYTES:
-                return TreeFile(stream.read(MAX_FILE_BYTES + 1))
+                # By its size: a larger buffer would keep a mapping of its own for every file, of which
+                # a process may only have some 65,000.
+                return TreeFile(stream.read(size + 1)[:MAX_FILE_BYTES])
             reason = f"{size} bytes, more than {MAX_FILE_BYTES}"
     except OSError as error:
         reason = error.strerror or reason

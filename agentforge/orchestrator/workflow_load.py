@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,12 @@ def _text(name: str, source: Path | None) -> tuple[str, str]:
         return f"{name}.yaml", path.read_text("utf-8")
     path = source or Path(name)
     if path.suffix not in {".yaml", ".yml"} or not path.is_file():
-        raise ConfigError(f"unknown workflow {name!r}", hint=f"one of: {', '.join(shipped)}, or a YAML file")
+        close = " or ".join(get_close_matches(name, shipped, n=3))
+        meant = f"did you mean {close}? " if close else ""
+        raise ConfigError(
+            f"unknown workflow {name!r}",
+            hint=f"{meant}`agentforge workflow list` shows all; a YAML file will do",
+        )
     try:
         return str(path), path.read_text("utf-8")
     except UnicodeDecodeError:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from agentforge.core.errors import ExitCode, LimitReached, RepositoryError
 from agentforge.core.events import ModelCallFinished, Notice, RunStarted
 from agentforge.core.patch import Patch
 from agentforge.core.task import RepairTask
-from agentforge.orchestrator import service
+from agentforge.orchestrator import sampling, service
 from agentforge.orchestrator.result import RunResult
 
 from .conftest import Ended
@@ -43,8 +44,15 @@ class Engine:
         self.task: RepairTask
         self.settings: Settings
         self.dry_run = False
+        self.samples = 1
         self.changes: dict[str, Any] = {}
         self.error: BaseException | None = None
+
+    async def run_samples(
+        self, task: RepairTask, settings: Settings, count: int, *, listener: Any
+    ) -> SimpleNamespace:
+        self.samples = count
+        return SimpleNamespace(result=await self.run_fix(task, settings, listener=listener))
 
     async def run_fix(
         self, task: RepairTask, settings: Settings, *, listener: Any, dry_run: bool = False
@@ -78,6 +86,7 @@ def started(task: RepairTask) -> RunStarted:
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     stand_in = Engine(tmp_path / "data" / "runs" / "r1")
     monkeypatch.setattr(service, "run_fix", stand_in.run_fix)
+    monkeypatch.setattr(sampling, "run_samples", stand_in.run_samples)
     return stand_in
 
 
@@ -125,6 +134,7 @@ OPTIONS: list[tuple[tuple[str, ...], Callable[[Engine], Any], Any]] = [
     (("--memory",), lambda e: e.settings.memory.enabled, True),
     (("--no-memory",), lambda e: e.settings.memory.enabled, False),
     (("--dry-run",), lambda e: e.dry_run, True),
+    (("--samples", "3"), lambda e: e.samples, 3),
 ]
 
 
