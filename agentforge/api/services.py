@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Depends
+from filelock import BaseFileLock, FileLock, Timeout
 from starlette.requests import HTTPConnection
 
 from agentforge.api.channels import Hub
@@ -21,6 +22,7 @@ from agentforge.api.streams import last_seq
 from agentforge.api.tokens import Tickets, Tokens
 from agentforge.api.workers import Runner, Workers
 from agentforge.config.settings import Settings
+from agentforge.core.errors import EnvironmentFault
 
 QUEUE = Path("server") / "queue.sqlite3"
 ConfigRows = Sequence[tuple[str, Any, str]]
@@ -80,6 +82,23 @@ class Services:
             return False
         self.workers.wake()
         return True
+
+
+def only_server(data_home: Path) -> BaseFileLock:
+    """To be held while serving: two servers on one queue would work on the same runs.
+
+    A dead server holds nothing. Raises `EnvironmentFault`.
+    """
+    path = data_home / QUEUE.parent / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = FileLock(path, timeout=0, mode=0o600, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise EnvironmentFault(
+            f"another server works on {data_home}", hint="stop it, or set AGENTFORGE_DATA_HOME elsewhere"
+        ) from None
+    return lock
 
 
 def services_of(connection: HTTPConnection) -> Services:

@@ -73,9 +73,11 @@ def _serve(resolved: Any) -> None:
     import uvicorn
 
     from agentforge.api.app import create_app
+    from agentforge.api.services import only_server
     from agentforge.config.load import explain_settings
 
     settings = resolved.settings
+    alone = only_server(settings.data_home)
     server = settings.server
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     listener = socket.socket(family)
@@ -103,5 +105,5 @@ def _serve(resolved: Any) -> None:
         h11_max_incomplete_event_size=64 * 1024,
     )
     # The server ends in good order on SIGINT and SIGTERM, and then repeats the signal: that is no failure.
-    with contextlib.suppress(KeyboardInterrupt):
+    with alone, contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(running).run(sockets=[listener])
