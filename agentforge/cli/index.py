@@ -111,26 +111,17 @@ def search(
 
 
 @app.command()
-def watch(repo: RepoOption = Path(), as_json: JsonOption = False) -> None:
+def watch(repo: RepoOption = Path(), config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Keep the index of a directory current and say what changed, until Ctrl-C."""
-    from agentforge.memory.repo_index import RepositoryIndex
-    from agentforge.memory.watch import LiveTree
+    from agentforge.memory.live import LiveIndex
 
-    index = RepositoryIndex()
+    def changed(paths: frozenset[str], symbols: int) -> None:
+        _print_change({"changed": sorted(paths), "symbols": symbols}, as_json)
 
-    def changed(paths: frozenset[str]) -> None:
-        started = time.monotonic()
-        symbols = index.open(live.tree).index.symbol_count
-        report = {
-            "changed": sorted(paths),
-            "symbols": symbols,
-            "seconds": round(time.monotonic() - started, 3),
-        }
-        _print_change(report, as_json)
-
-    live = LiveTree(repo, changed, lambda text: tell(text, label="warning"))
-    with live:
-        changed(frozenset())
+    index = _index(config)
+    with LiveIndex(repo, index, lambda text: tell(text, label="warning"), changed) as live:
+        _tell_cache_problem(index)
+        changed(frozenset(), live.symbols)
         while True:
             time.sleep(3600)
 
@@ -143,7 +134,7 @@ def _print_change(report: dict[str, object], as_json: bool) -> None:
         return
     paths = report["changed"]
     shown = ", ".join(one_line(path) for path in paths[:5]) if isinstance(paths, list) else ""
-    print(f"{shown or 'indexed'}: {report['symbols']} symbols, {report['seconds']} s", flush=True)
+    print(f"{shown or 'indexed'}: {report['symbols']} symbols", flush=True)
 
 
 def _issue_text(argument: str) -> str:

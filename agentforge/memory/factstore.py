@@ -8,6 +8,7 @@ on numbers, and nothing in it is ever executed.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import struct
 import zlib
@@ -22,21 +23,27 @@ from agentforge.memory.facts import FIELDS, FactsStore, FileFacts, Vocabulary
 from agentforge.memory.postings import Bags
 from agentforge.memory.symbols import CodeSymbol
 
-FORMAT = 1
+FORMAT = 2
 DATABASE = "facts.sqlite3"
 _TABLE = f"facts{FORMAT}"
 _HEAD = struct.Struct("<III")
 _MAX_KEYS = 500
 _BUSY_S = 5.0
+MAX_BYTES = 2 * 1024**3
+"""Some 400,000 files of Python; a tree of 2,900 takes 12 MB."""
 _BROKEN_ROW = (zlib.error, ValueError, KeyError, TypeError, struct.error, IndexError)
 
 
 class DiskFacts(FactsStore):
-    """Facts in `folder`. Never raises: a broken cache only costs time; `problem` says what was wrong."""
+    """Facts in `folder`. Never raises: a broken cache only costs time; `problem` says what was wrong.
 
-    def __init__(self, folder: Path) -> None:
+    When the file has grown beyond `max_bytes`, the rows written first go, until half of that is left.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
         self.path = folder / DATABASE
         self.problem = ""
+        self._max_bytes = max_bytes
 
     def load(self, keys: Sequence[str], vocabulary: Vocabulary) -> dict[str, FileFacts]:
         found: dict[str, FileFacts] = {}
@@ -58,18 +65,44 @@ class DiskFacts(FactsStore):
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with closing(self._connect()) as connection, connection:
-                connection.execute(
-                    f"CREATE TABLE IF NOT EXISTS {_TABLE} (key TEXT PRIMARY KEY, data BLOB) WITHOUT ROWID"
-                )
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE} (key TEXT PRIMARY KEY, data BLOB)")
                 connection.executemany(f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?)", rows)  # noqa: S608
+                self._prune(connection)
         except (sqlite3.Error, OSError) as error:
             self.problem = str(error)
+
+    def _prune(self, connection: sqlite3.Connection) -> None:
+        """Other formats' rows go first, then our oldest. Freed pages are used again by later rows."""
+        if _used_bytes(connection) <= self._max_bytes:
+            return
+        for name in _other_formats(connection):
+            connection.execute(f'DROP TABLE "{name}"')
+        sizes = connection.execute(f"SELECT rowid, length(data) FROM {_TABLE} ORDER BY rowid DESC")  # noqa: S608
+        kept = 0
+        for row, size in sizes.fetchall():
+            kept += size
+            if kept > self._max_bytes // 2:
+                connection.execute(f"DELETE FROM {_TABLE} WHERE rowid <= ?", (row,))  # noqa: S608
+                return
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=OFF")
         return connection
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    pages, free, size = (
+        int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
+
+
+def _other_formats(connection: sqlite3.Connection) -> list[str]:
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return [name for (name,) in tables if name != _TABLE and re.fullmatch(r"facts\d+", name)]
 
 
 def _rows(connection: sqlite3.Connection, keys: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -101,7 +101,7 @@ def test_facts_outlive_the_process_and_a_damaged_row_is_computed_again(tmp_path:
     assert again.search("alpha_beta gamma", tree) == expected
     assert (first.computed, again.computed) == (2, 0)
     with sqlite3.connect(tmp_path / "facts.sqlite3") as connection:
-        connection.execute("UPDATE facts1 SET data = substr(data, 1, 40)")
+        connection.execute("UPDATE facts2 SET data = substr(data, 1, 40)")
     connection.close()
     third = RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path)))
     assert third.search("alpha_beta gamma", tree) == expected
@@ -154,3 +154,40 @@ def test_any_sequence_of_edits_ranks_as_a_fresh_index_does(edits: list[tuple[str
     issue = "`alpha` and beta fail in class Gamma of sub.c"
     assert index.search(issue, tree, 20) == RepositoryIndex().search(issue, tree, 20)
     assert index.open(tree).rank_files(issue, 20) == RepositoryIndex().open(tree).rank_files(issue, 20)
+
+
+def test_the_facts_on_disk_stop_growing_and_the_oldest_go_first(tmp_path: Path) -> None:
+    for start in range(0, 400, 100):
+        tree = make_tree(
+            {f"m{n}.py": f"def function_{n}(): return {n}\n" * 20 for n in range(start, start + 100)}
+        )
+        RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path, max_bytes=60_000))).open(tree)
+    newest = RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path)))
+    newest.open(make_tree({"m399.py": "def function_399(): return 399\n" * 20}))
+    oldest = RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path)))
+    oldest.open(make_tree({"m0.py": "def function_0(): return 0\n" * 20}))
+    assert (newest.computed, oldest.computed) == (0, 1)
+    assert (tmp_path / "facts.sqlite3").stat().st_size < 150_000
+
+
+def test_facts_of_another_format_go_only_for_want_of_room(tmp_path: Path) -> None:
+    path = tmp_path / "facts.sqlite3"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE facts1 (key TEXT PRIMARY KEY, data BLOB)")
+        connection.execute("INSERT INTO facts1 VALUES ('k', zeroblob(200000))")
+    connection.close()
+
+    def tables() -> set[str]:
+        with sqlite3.connect(path) as connection:
+            found = {
+                name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
+            }
+        connection.close()
+        return found
+
+    RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path))).open(make_tree(FILES))
+    assert tables() == {"facts1", "facts2"}
+    RepositoryIndex(cache=FactsCache(DiskFacts(tmp_path, max_bytes=100_000))).open(
+        make_tree({"x.py": "x = 1\n"})
+    )
+    assert tables() == {"facts2"}

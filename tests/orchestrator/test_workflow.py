@@ -71,10 +71,9 @@ def test_yaml_that_does_not_parse_is_named_with_its_line(tmp_path: Path) -> None
         load_workflow("w", NODES, PREDICATES, path)
 
 
-def test_an_unknown_name_lists_the_shipped_ones() -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_an_unknown_name_is_answered_with_its_likes() -> None:
+    with pytest.raises(ConfigError, match="did you mean agentforge"):
         load_workflow("agentfrge", NODES, PREDICATES)
-    assert all(name in str(caught.value) for name in shipped_workflows())
 
 
 def test_a_file_that_is_not_text_is_a_configuration_error(tmp_path: Path) -> None:
