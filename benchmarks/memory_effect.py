@@ -8,9 +8,10 @@ domain are not. A scripted repairer, no language model, sees the issue and the f
 edit of each kind, in an order, at most `ATTEMPTS` times, and each try is judged by running the bug's
 checks. Off: the order is always the same. On: the kinds of the edits in what memory gives (insights, then
 episodes, by rank) come first, kinds of remembered failed attempts last. Verified fixes are stored, as in a
-run. Order of bugs: shuffled with fixed seeds, so that families mix. Tokens: a quarter of the characters of
-issue, code, memory and answer. The repairer is ideal in one way: it makes the right edit when it tries the
-right kind; so this measures what memory adds to the choice, not what a model makes of it.
+run. Order of bugs: shuffled with fixed seeds, so that families mix. Tokens: issue, code and answer at each
+attempt, and what memory shows once a bug, as in a run, where the planner alone sees it and within its budget
+(`agents/recall.py`). The repairer is ideal in one way: it makes the right edit when it tries the right kind;
+so this measures what memory adds to the choice, not what a model makes of it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from agentforge import __version__
-from agentforge.core.retrieval import Episode, FailedAttempt
+from agentforge.agents.recall import recall
+from agentforge.core.retrieval import Episode, FailedAttempt, Retrieved
 from agentforge.memory import editkinds as kinds
-from agentforge.memory.episodes import EpisodeStore
+from agentforge.memory.episodes import EpisodeStore, warnings_of
 from agentforge.memory.open import open_episodes, open_insights
+from agentforge.models.ledger import estimate_tokens
 
 HERE = Path(__file__).parent
 SEEDS = (1, 2, 3)
@@ -182,6 +185,7 @@ class Outcome:
     solved: bool
     attempts: int
     tokens: int
+    memory_tokens: int = 0
     hit_1: bool = False
     hit_k: bool = False
     could_hit: bool = False
@@ -193,16 +197,16 @@ def run(bugs: list[Bug], home: Path, *, memory: bool) -> list[Outcome]:
     families: dict[str, str] = {}
     outcomes = []
     for bug in bugs:
-        order, shown, outcome = list(ORDER), "", Outcome(False, 0, 0)
+        order, outcome = list(ORDER), Outcome(False, 0, 0)
         if memory:
-            order, shown = _remembered(bug, episodes, insights, families, outcome)
+            order = _remembered(bug, episodes, insights, families, outcome)
         failed = []
         for kind in order:
             code = next(edits(bug, kind), None)
             if code is None:
                 continue
             outcome.attempts += 1
-            outcome.tokens += (len(bug.issue) + len(bug.code) + len(shown) + len(code)) // 4
+            outcome.tokens += sum(map(estimate_tokens, (bug.issue, bug.code, code)))
             if passes(bug, code):
                 outcome.solved = True
                 if memory:
@@ -222,7 +226,7 @@ def run(bugs: list[Bug], home: Path, *, memory: bool) -> list[Outcome]:
 
 def _remembered(
     bug: Bug, episodes: EpisodeStore, insights: Any, families: dict[str, str], outcome: Outcome
-) -> tuple[list[str], str]:
+) -> list[str]:
     found = episodes.search(bug.issue, K)
     lessons = insights.search(bug.issue, K)
     same = [families[one.id] == bug.family for one in found]
@@ -234,8 +238,11 @@ def _remembered(
     warned = [k for one in found for tried in one.attempts for k in kinds.edit_kinds(tried.patch)]
     rest = [kind for kind in ORDER if kind not in known]
     rest.sort(key=lambda kind: kind in warned)
-    shown = "".join(one.issue + one.patch for one in found) + "".join(one.lesson for one in lessons)
-    return known + rest, shown
+    shown = recall(Retrieved(episodes=found, insights=lessons, warnings=warnings_of(found, K)))
+    pairs = [text for pair in (*shown.fixes, *shown.warnings) for text in pair]
+    outcome.memory_tokens = sum(map(estimate_tokens, (*shown.lessons, *pairs)))
+    outcome.tokens += outcome.memory_tokens
+    return known + rest
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, float]:
@@ -246,6 +253,10 @@ def summary(outcomes: list[Outcome]) -> dict[str, float]:
         "of": len(outcomes),
         "attempts_mean": round(statistics.mean(one.attempts for one in outcomes), 2),
         "tokens_mean": round(statistics.mean(one.tokens for one in outcomes), 1),
+        "memory_tokens_mean": round(statistics.mean(one.memory_tokens for one in outcomes), 1),
+        "tokens_per_solved": round(
+            sum(one.tokens for one in outcomes) / max(1, sum(one.solved for one in outcomes)), 1
+        ),
     }
     if could:
         found["hit@1"] = round(100 * statistics.mean(one.hit_1 for one in could), 1)

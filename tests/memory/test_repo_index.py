@@ -35,6 +35,23 @@ def test_an_unchanged_file_is_neither_split_nor_embedded_again(store: VectorStor
     assert index.computed == 3
 
 
+def test_switching_branches_and_back_embeds_and_splits_nothing_again(
+    store: VectorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, branch = make_tree(FILES), make_tree({**FILES, "a.py": "def other(): pass\n", "c.py": "c = 1\n"})
+    index = RepositoryIndex(store)
+    for tree in (main, branch):
+        index.build(tree)
+    split = index.computed
+    embedded: list[str] = []
+    embed = store.embedder.embed
+    monkeypatch.setattr(store.embedder, "embed", lambda texts: (embedded.extend(texts), embed(texts))[1])
+    for tree in (main, branch, main):
+        status = index.build(make_tree({path: tree.files[path].data.decode() for path in tree.paths()}))
+        assert status.embedded == status.symbols
+    assert (embedded, index.computed) == ([], split)
+
+
 def test_vectors_survive_into_a_new_index(store: VectorStore) -> None:
     RepositoryIndex(store).build(make_tree(FILES))
     assert RepositoryIndex(store).status(make_tree(FILES)).embedded == 3
