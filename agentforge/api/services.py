@@ -41,6 +41,8 @@ class Services:
     queue: JobQueue = field(init=False)
     hub: Hub = field(init=False)
     workers: Workers = field(init=False)
+    resuming: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Two wishes to resume one run must not make it run twice."""
     streams: int = 0
     dropped: int = 0
 
@@ -82,6 +84,22 @@ class Services:
             return False
         self.workers.wake()
         return True
+
+    async def cancel(self, run_id: str) -> Job | None:
+        """End a run that waits or works; its readers are told. None where this queue does not know it."""
+        before = await asyncio.to_thread(self.queue.get, run_id)
+        job = await asyncio.to_thread(self.queue.cancel, run_id)
+        if before is None or job is None or before.over:
+            return job
+        if job.status == "running":
+            self.workers.cancel(run_id)
+        elif job.status == "cancelled":
+            publisher = self.hub.publisher(run_id)
+            if publisher is not None:
+                publisher.publish({"type": "run_status", "status": job.status, "run_id": run_id}, None)
+            # Behind what was just published, which also goes through the loop.
+            asyncio.get_running_loop().call_soon(self.hub.retire, run_id)
+        return job
 
 
 def only_server(data_home: Path) -> BaseFileLock:

@@ -112,6 +112,8 @@ class Workers:
             if job is None:
                 if not self._stopping:
                     await self._wanted.wait()
+            elif self._stopping:  # taken while the server was being ended
+                await asyncio.to_thread(self._queue.requeue, job.id)
             else:
                 await self._work(job)
 
@@ -125,6 +127,10 @@ class Workers:
         task = asyncio.ensure_future(self._runner(job, publisher))
         self._tasks[job.id] = task
         try:
+            # A wish to cancel that came before the task was known is in the queue only.
+            latest = await asyncio.to_thread(self._queue.get, job.id)
+            if latest is not None and latest.cancel:
+                task.cancel()
             ended = await task
             status = "finished"
         except AgentForgeError as failure:

@@ -113,19 +113,19 @@ async def get_run(run_id: str, services: Serving) -> RunSummary:
 async def cancel_run(run_id: str, services: Serving) -> RunSummary:
     """End a run. What it has found so far is kept, and it can be resumed."""
     await services.summary(run_id)
-    job = await asyncio.to_thread(services.queue.cancel, run_id)
-    if job is None:
+    if await services.cancel(run_id) is None:
         raise ApiError(409, "this run was not started here", hint="end it where it was started")
-    if job.status == "running":
-        services.workers.cancel(run_id)
-    elif job.status == "cancelled":
-        services.hub.retire(run_id)
     return await services.summary(run_id)
 
 
 @router.post("/{run_id}/resume")
 async def resume_run(run_id: str, services: Serving) -> RunSummary:
     """Go on with a run that was cancelled, interrupted or stopped; no answered model call is made again."""
+    async with services.resuming:
+        return await _resume(run_id, services)
+
+
+async def _resume(run_id: str, services: Services) -> RunSummary:
     summary = await services.summary(run_id)
     job = await asyncio.to_thread(services.queue.get, run_id)
     if job is not None and not job.over:

@@ -150,9 +150,7 @@ async def _receive_all(websocket: WebSocket, services: Services, run_id: str) ->
         while True:
             said = _message(await websocket.receive_text())
             if said.get("type") == "cancel":
-                job = await asyncio.to_thread(services.queue.cancel, run_id)
-                if job is not None and job.status == "running":
-                    services.workers.cancel(run_id)
+                await services.cancel(run_id)
             else:
                 await websocket.send_text('{"event":"error","data":{"detail":"not understood"}}')
     except (WebSocketDisconnect, RuntimeError):
