@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from agentforge.memory.factstore import FORMAT
 
 from .conftest import Ended
 
@@ -91,3 +96,42 @@ def test_watch_says_what_changed_until_it_is_interrupted(repo: Path) -> None:
         watcher.kill()
     assert watcher.returncode == 130
     assert errors.strip() == "interrupted"
+
+
+def test_ctrl_c_in_a_large_tree_leaves_what_was_read_and_the_next_call_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    big, home = tmp_path / "big", tmp_path / "home"
+    for folder in range(30):
+        (big / f"p{folder}").mkdir(parents=True)
+        for number in range(100):
+            text = f"class Thing{number}:\n    def load_{number}(self, path):\n        return path\n\n" * 12
+            (big / f"p{folder}" / f"m{number}.py").write_text(f"X = '{folder}.{number}'\n{text}")
+    monkeypatch.setenv("AGENTFORGE_DATA_HOME", str(home))
+    command = [sys.executable, "-m", "agentforge.cli.main", "index", "search", "--repo", str(big)]
+    command += ["--issue", "load_77 loses its path", "--json"]
+    facts = home / "index" / "facts.sqlite3"
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        while not (_rows_in(facts) or first.poll() is not None):
+            time.sleep(0.02)
+        first.send_signal(signal.SIGINT)
+        _, errors = first.communicate(timeout=30)
+    finally:
+        first.kill()
+    kept = _rows_in(facts)
+    assert (first.returncode, errors.strip()) == (130, "interrupted")
+    assert 500 <= kept < 3000
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["files"][0]["path"].endswith("/m77.py")
+    assert _rows_in(facts) == 3000
+
+
+def _rows_in(facts: Path) -> int:
+    if not facts.exists():
+        return 0
+    try:
+        with contextlib.closing(sqlite3.connect(facts, timeout=5)) as connection:
+            return int(connection.execute(f"SELECT count(*) FROM facts{FORMAT}").fetchone()[0])
+    except sqlite3.OperationalError:  # not yet made
+        return 0
