@@ -142,6 +142,11 @@ class IndexSearch:
         """The weights by which a place is explained: those of the first pass, and what the second adds."""
         return {**self.weights.files, **{name: self.weights.second.get(name, 0.0) for name in SECOND}}
 
+    @cached_property
+    def _by_path(self) -> NDArray[np.int64]:
+        living = [int(number) for number in np.flatnonzero(self.index.alive)]
+        return np.array(sorted(living, key=lambda number: self.index.files[number].path), np.int64)
+
     def rank(self, issue: Issue | str) -> Ranking:
         """Every signal of every file, and the fused score."""
         evidence = read_issue(issue)
@@ -151,7 +156,9 @@ class IndexSearch:
         seeds = self._logits(features, self.weights.seeds)
         signals.files.update(second_signals(self.around, seeds, self.history))
         features = file_features(self.around, signals)
-        logits = settled(first, self._logits(features, self.weights.second))
+        logits = self._logits(features, self.weights.second)
+        # Living files by path: neither ties nor the head may depend on how the index came to be.
+        logits[self._by_path] = settled(first[self._by_path], logits[self._by_path])
         pointed = np.zeros(len(self.index.files), bool)
         for name, scores in signals.files.items():
             if name not in _PRIORS:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentforge.core.retrieval import Commit
@@ -163,6 +163,7 @@ TEXTS = st.sampled_from(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(NAMES, st.one_of(st.none(), TEXTS)), max_size=8))
+@example([("b.py", "def beta(): alpha()\n"), ("a.py", "def beta(): alpha()\n")])  # two files that tie
 def test_any_sequence_of_edits_ranks_as_a_fresh_index_does(edits: list[tuple[str, str | None]]) -> None:
     index, tree = RepositoryIndex(), make_tree({"a.py": "def alpha(): pass\n"})
     for path, text in edits:
