@@ -4,9 +4,9 @@
 
 Twenty scripted runs speak fifty tokens a second each, to 200 readers of server-sent events and 50 of the
 WebSocket that leave and come back at random, and to ten that never read. Each token carries the moment it
-was made; what lies between that and its arrival is the latency. The floor is the same load against a bare
-sse-starlette generator. Server and readers are separate processes on one machine. The last line of output
-is one JSON object.
+was made; what lies between that and its arrival is the latency, from two seconds after the start on. The
+floor is the same load against a bare sse-starlette generator. Server and readers are separate processes on
+one machine. The last line of output is one JSON object.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import random
+import re
 import socket
 import statistics
 import subprocess
@@ -36,7 +37,9 @@ import httpx
 RUNS, RATE = 20, 50
 SSE_READERS, WS_READERS, DEAF_READERS = 200, 50, 10
 DURABLE_EVERY = 50
+WARM_UP_S = 2.0
 HERE = Path(__file__).parent
+_FRAME = re.compile(rb"id: ([^\r\n]+)\r?\nevent: (\w+)\r?\ndata: ([^\r\n]*)\r?\n\r?\n")
 
 
 # --- the servers -------------------------------------------------------------------------------------
@@ -142,11 +145,14 @@ class Reader:
 
     run: str
     seen: list[str] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
     latencies: list[float] = field(default_factory=list)
     returns: int = 0
     last: str = ""
     over: bool = False
+    came_ns: int = 0
+    """When it asked last: what was made before is replayed, and old by right."""
+    warm_ns: int = field(default_factory=lambda: time.monotonic_ns() + int(WARM_UP_S * 1e9))
+    """What was made before is not counted: everybody arrives at once, which is another measurement."""
 
     def take(self, place: str, kind: str, data: str) -> None:
         if kind == "run_status":
@@ -156,7 +162,20 @@ class Reader:
         self.last = place
         if kind == "token":
             made = int(data.rpartition('"text":" ')[2].partition('"')[0])
-            self.latencies.append((time.monotonic_ns() - made) / 1e6)
+            if made > max(self.came_ns, self.warm_ns):
+                self.latencies.append((time.monotonic_ns() - made) / 1e6)
+
+
+async def frames(incoming: asyncio.StreamReader) -> AsyncIterator[tuple[str, str, str]]:
+    """(place, type, data) of each event; chunk sizes of the transfer stand between frames, never inside."""
+    rest = b""
+    while chunk := await incoming.read(1 << 16):
+        rest += chunk
+        end = 0
+        for found in _FRAME.finditer(rest):
+            yield found[1].decode(), found[2].decode(), found[3].decode()
+            end = found.end()
+        rest = rest[end:]
 
 
 async def read_sse(port: int, path: str, reader: Reader, chance: random.Random) -> None:
@@ -168,23 +187,11 @@ async def read_sse(port: int, path: str, reader: Reader, chance: random.Random) 
             (head + f"Last-Event-ID: {reader.last}\r\n\r\n" if reader.last else head + "\r\n").encode()
         )
         leave_at = time.monotonic() + chance.uniform(2, 12)
-        place = kind = ""
-        caught_up = False
+        reader.came_ns = time.monotonic_ns()
         try:
-            while line := await incoming.readline():
-                text = line.rstrip(b"\r\n").decode()
-                if text.startswith("id: "):
-                    place = text[4:]
-                elif text.startswith("event: "):
-                    kind = text[7:]
-                elif text.startswith("data: "):
-                    before = len(reader.latencies)
-                    reader.take(place, kind, text[6:])
-                    # What is replayed after a return is old by right: latency counts from the live edge on.
-                    caught_up = caught_up or not reader.latencies or reader.latencies[-1] < 250
-                    if not caught_up and len(reader.latencies) > before:
-                        reader.latencies.pop()
-                elif not text and time.monotonic() > leave_at and not reader.over:
+            async for place, kind, data in frames(incoming):
+                reader.take(place, kind, data)
+                if time.monotonic() > leave_at and not reader.over:
                     break
         except ConnectionError:
             pass
@@ -202,17 +209,13 @@ async def read_ws(port: int, reader: Reader, chance: random.Random) -> None:
     while not reader.over:
         leave_at = time.monotonic() + chance.uniform(2, 12)
         uri = f"ws://127.0.0.1:{port}/v1/runs/{reader.run}/ws?after={reader.last}"
-        caught_up = False
+        reader.came_ns = time.monotonic_ns()
         async with connect(uri, compression=None, max_queue=256) as link:
             try:
                 async for message in link:
                     head, _, data = str(message).partition('","data":')
                     place, _, kind = head.removeprefix('{"id":"').partition('","event":"')
-                    before = len(reader.latencies)
                     reader.take(place, kind, data)
-                    caught_up = caught_up or not reader.latencies or reader.latencies[-1] < 250
-                    if not caught_up and len(reader.latencies) > before:
-                        reader.latencies.pop()
                     if time.monotonic() > leave_at and not reader.over:
                         break
             except ConnectionClosed:
@@ -284,15 +287,10 @@ async def _whole(port: int, run: str) -> list[str]:
     reader = Reader(run)
     incoming, outgoing = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     outgoing.write(f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
-    place = ""
-    while not reader.over and (line := await incoming.readline()):
-        text = line.rstrip(b"\r\n").decode()
-        if text.startswith("id: "):
-            place = text[4:]
-        elif text.startswith("event: "):
-            kind = text[7:]
-        elif text.startswith("data: "):
-            reader.take(place, kind, text[6:])
+    async for place, kind, data in frames(incoming):
+        reader.take(place, kind, data)
+        if reader.over:
+            break
     outgoing.close()
     return reader.seen
 
@@ -316,15 +314,10 @@ async def measure_floor(port: int, seconds: float) -> dict[str, Any]:
     async def follow(reader: Reader) -> None:
         incoming, outgoing = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
         outgoing.write(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
-        place = kind = ""
-        while len(reader.seen) < seconds * RATE and (line := await incoming.readline()):
-            text = line.rstrip(b"\r\n").decode()
-            if text.startswith("id: "):
-                place = text[4:]
-            elif text.startswith("event: "):
-                kind = text[7:]
-            elif text.startswith("data: "):
-                reader.take(place, kind, text[6:].replace(": ", ":"))
+        async for place, kind, data in frames(incoming):
+            reader.take(place, kind, data.replace(": ", ":"))
+            if len(reader.seen) >= seconds * RATE:
+                break
         outgoing.close()
 
     await asyncio.wait_for(asyncio.gather(*map(follow, readers)), seconds * 5 + 60)
