@@ -17,7 +17,8 @@ FROM python:3.11-slim-bookworm
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends git \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --create-home --uid 10001 agentforge
+ && useradd --create-home --uid 10001 agentforge \
+ && install --directory --owner=agentforge --mode=0700 /data
 COPY --from=wheel /wheels/ /wheels/
 COPY requirements.lock /wheels/
 RUN pip install --no-cache-dir --constraint /wheels/requirements.lock /wheels/*.whl && rm -r /wheels

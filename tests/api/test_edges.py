@@ -1,9 +1,12 @@
-"""Odd tokens arrive whole, slow readers are dropped and come back, and a data home has one server."""
+"""Odd tokens arrive whole, slow readers hold nobody up, and a data home has one server."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +111,19 @@ def test_readers_that_leave_leave_nothing_behind(tmp_path: Path, serve: Serve) -
     assert "agentforge_streams_open 0.0" in httpx.get(f"{url}/metrics").text
     with Client(url) as client:
         assert [event.type for event in client.events(run)][-2:] == ["run_finished", "run_status"]
+
+
+def test_two_server_processes_on_one_data_home_are_refused_in_one_line(tmp_path: Path) -> None:
+    lock = only_server(tmp_path)
+    environment = os.environ | {
+        "AGENTFORGE_DATA_HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-m", "agentforge", "serve", "--port", "0"]
+    second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    lock.release()
+    assert second.returncode == 3
+    assert second.stderr.splitlines()[0] == f"error: another server works on {tmp_path}"
 
 
 def test_one_server_a_data_home(tmp_path: Path) -> None:
