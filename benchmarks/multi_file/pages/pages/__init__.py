@@ -1,0 +1,4 @@
+from pages.counting import count
+from pages.cutting import cut
+
+__all__ = ["count", "cut"]
