@@ -10,7 +10,6 @@ a small tree with every second of its test cases; the other half judges the firs
 from __future__ import annotations
 
 import argparse
-import ast
 import asyncio
 import json
 import os
@@ -28,7 +27,8 @@ from agentforge.config.settings import SandboxSettings, SearchSettings
 from agentforge.core.events import SearchProgress
 from agentforge.core.ports import Environment, EnvironmentSpec, TestRequest
 from agentforge.core.task import Issue
-from agentforge.core.tree import Tree, TreeFile
+from agentforge.core.tree import Tree
+from agentforge.evaluation.suites.quixbugs import QuixBugs, cases_path
 from agentforge.sandbox.docker_sandbox import DockerSandbox
 from agentforge.search.engine import RankedEdit, SearchEngine, SearchOutcome
 
@@ -44,37 +44,9 @@ class Monotonic:
         return time.monotonic()
 
 
-def programs(path: Path) -> list[str]:
-    tests = sorted((path / "python_testcases").glob("test_*.py"))
-    return [test.stem.removeprefix("test_") for test in tests]
-
-
 def build(path: Path, name: str, half: int) -> Tree:
     """The program, its helpers and every second test case: those whose index is `half` modulo 2."""
-    files = {
-        f"python_programs/{name}.py": (path / f"python_programs/{name}.py").read_bytes(),
-        "conftest.py": b"import pytest\n\npytest.use_correct = False\npytest.run_slow = False\n",
-        "python_testcases/load_testdata.py": (path / "python_testcases/load_testdata.py").read_bytes(),
-        "python_testcases/node.py": (path / "python_testcases/node.py").read_bytes(),
-    }
-    test = (path / f"python_testcases/test_{name}.py").read_bytes()
-    cases = path / f"json_testcases/{name}.json"
-    if cases.exists():
-        lines = [line for line in cases.read_bytes().splitlines(keepends=True) if line.strip()]
-        files[f"json_testcases/{name}.json"] = b"".join(lines[half::2])
-    else:
-        test = keep_half(test, half)
-    files[f"python_testcases/test_{name}.py"] = test
-    return Tree({place: TreeFile(data) for place, data in files.items()})
-
-
-def keep_half(code: bytes, half: int) -> bytes:
-    """A test module without every second of its test functions."""
-    tree = ast.parse(code)
-    tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
-    dropped = set(map(id, tests)) - set(map(id, tests[half::2]))
-    tree.body = [node for node in tree.body if id(node) not in dropped]
-    return ast.unparse(tree).encode() + b"\n"
+    return QuixBugs(path).tree(name, half)
 
 
 class Bench:
@@ -103,14 +75,14 @@ class Bench:
 
         engine = SearchEngine(self.sandbox, SearchSettings(time_limit_s=LIMIT_S), say, Monotonic())
         issue = Issue(text=f"{name} gives wrong results", title=name)
-        return await engine.repair(environment, tree, issue, [f"python_testcases/test_{name}.py"])
+        return await engine.repair(environment, tree, issue, [cases_path(name)])
 
     async def judge(
         self, environment: Environment, tree: Tree, name: str, half: int, edit: RankedEdit
     ) -> bool:
         """Whether the held-out half passes."""
         judge_tree = build(self.path, name, 1 - half).with_changes(edit.changes)
-        request = TestRequest(targets=(f"python_testcases/test_{name}.py",), timeout_s=60)
+        request = TestRequest(targets=(cases_path(name),), timeout_s=60)
         report = await self.sandbox.run_tests(environment, judge_tree, request)
         return bool(report.passed) and not report.failed and report.exit_code == 0
 
@@ -161,7 +133,7 @@ async def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     bench, rows, start = Bench(options.path), [], manifest()
-    for name in options.only or programs(options.path):
+    for name in options.only or QuixBugs(options.path).names:
         row = await bench.program(name)
         rows.append(row)
         verdict = "correct" if row["correct"] else "plausible" if row["plausible"] else "none"

@@ -29,6 +29,9 @@ class Commands(LazyGroup):
         "sandbox": Member("agentforge.cli.sandbox", "Containers and images: doctor, build, env, prune."),
         "memory": Member("agentforge.cli.memory", "Verified fixes of the past: list, show, search."),
         "index": Member("agentforge.cli.index", "The repository index: build, status, search."),
+        "bench": Member(
+            "agentforge.cli.bench", "Run a workflow over a suite of tasks: quixbugs, humaneval, …"
+        ),
         "compare": Member(
             "agentforge.cli.compare", "What the numbers of several runs do and do not support.", False
         ),

@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -52,6 +52,8 @@ class TrialRow(Frozen):
     config_hash: str = ""
     harness: str = ""
     stage: str = ""
+    status: str = "final"
+    """Of a batch: anything but "final" is superseded by a newer row of the trial and never pooled."""
     agents: dict[str, bool] = Field(default_factory=dict)
     """Which agents did their part (True) or failed at it, where the workflow has several."""
     specialists: list[str] = Field(default_factory=list)
@@ -71,16 +73,34 @@ class PoolingRefused(ConfigError):
     """Rows that must not be pooled; every reason is named."""
 
 
+class Read(NamedTuple):
+    """Rows that count, and those of trials that have no final row (yet): they are pooled with nothing."""
+
+    rows: tuple[TrialRow, ...]
+    unfinished: tuple[TrialRow, ...]
+
+
 def read_rows(source: Path) -> tuple[TrialRow, ...]:
-    """The rows of a JSON array, a JSON-lines file or a batch folder.
+    """The rows that count of a JSON array, a JSON-lines file or a batch folder.
 
     Raises `ConfigError` naming file and row. A torn last line of a JSON-lines file is left out.
     """
+    return read_all(source).rows
+
+
+def read_all(source: Path) -> Read:
+    """As `read_rows`, with what is left out because its trial has no final row."""
     path = source / ROWS_FILE if source.is_dir() else source
     rows = tuple(_checked(path, place, record) for place, record in _records(path, _text(path)))
-    if not rows:
-        raise ConfigError(f"{path}: holds no trial", hint="give a file of trial rows, or a batch folder")
-    return rows
+    final = tuple(row for row in rows if row.status == "final")
+    if not final:
+        waiting = f" with a final row: {len(rows)} have none" if rows else ""
+        raise ConfigError(
+            f"{path}: holds no trial{waiting}", hint="give a file of trial rows, or a batch folder"
+        )
+    done = {row.key for row in final}
+    unfinished = {row.key: row for row in rows if row.key not in done}
+    return Read(final, tuple(unfinished.values()))
 
 
 def by_run(rows: Iterable[TrialRow]) -> dict[str, tuple[TrialRow, ...]]:

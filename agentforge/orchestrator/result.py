@@ -46,17 +46,23 @@ class RunResult:
     difference: str = ""
     state: RunState | None = None
     """What the run knew at its end: its best candidate, even a refused one, is there."""
+    fault: str = ""
+    """What ended the run, where it did not come to its own end; see `Ending`."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended, in a word, a code and a sentence; `with_patch`: the best patch is its result."""
+    """How a run ended, in a word, a code and a sentence; `with_patch`: the best patch is its result.
+
+    `fault`: the limit that was reached ("cost", "tokens", "calls", "time"), or the error's class name.
+    """
 
     outcome: str
     exit_code: ExitCode
     summary: str
     hint: str = ""
     with_patch: bool = False
+    fault: str = ""
 
 
 class Cut(Frozen):
@@ -83,7 +89,8 @@ _OUTCOMES = {
 
 def ending_of_error(error: AgentForgeError) -> Ending:
     outcome = _OUTCOMES.get(error.exit_code, "no_patch")
-    return Ending(outcome, error.exit_code, error.what, error.hint)
+    fault = error.limit if isinstance(error, LimitReached) else type(error).__name__
+    return Ending(outcome, error.exit_code, error.what, error.hint, fault=fault)
 
 
 def ending_after(state: RunState, error: AgentForgeError, critic_mode: str) -> Ending:

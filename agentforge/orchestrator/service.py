@@ -234,6 +234,7 @@ class LiveRun:
             repository_root=self.intake.root,
             duration_s=time.monotonic() - self.started,
             state=self.state,
+            fault=ending.fault,
         )
 
     def _write(self, line: bytes, last: bool) -> None:

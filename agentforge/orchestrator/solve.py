@@ -43,16 +43,21 @@ class Solution:
 
 
 async def solve_problem(
-    problem: Problem, settings: Settings, *, listener: Listener, dry_run: bool = False
+    problem: Problem,
+    settings: Settings,
+    *,
+    listener: Listener,
+    dry_run: bool = False,
+    run_id: str | None = None,
 ) -> Solution:
-    """Write the program that `problem` asks for. Raises as `run_fix` does."""
+    """Write the program that `problem` asks for. `run_id` and what is raised: as for `run_fix`."""
     settings = settings_for(problem, settings)
     tree = problem_tree(problem)
     with scratch_folder(settings.data_home, "problem") as scratch:
         workspace = await asyncio.to_thread(GitWorkspace, tree, scratch)
         with workspace:
             task = problem_task(problem, str(workspace.git_dir))
-            run = await run_fix(task, settings, listener=listener, dry_run=dry_run)
+            run = await run_fix(task, settings, listener=listener, dry_run=dry_run, run_id=run_id)
     return solution_of(problem, tree, run)
 
 
