@@ -39,12 +39,17 @@ def compare(
               agentforge compare --rows trials.jsonl --json
     """
     from agentforge.evaluation.contrast import compare as compare_rows
-    from agentforge.evaluation.trials import read_rows
+    from agentforge.evaluation.trials import read_all
 
     sources = [*(runs or []), *(rows or [])]
     if not sources:
         raise UsageError("nothing to compare", hint="give batch folders, or --rows FILE")
-    comparison = compare_rows([row for source in sources for row in read_rows(source)])
+    read = [(source, read_all(source)) for source in sources]
+    for source, found in read:
+        if found.unfinished:
+            told = f"{source}: {len(found.unfinished)} trials have no final row and are left out"
+            tell(f"{told}; `agentforge bench … --resume` redoes them", label="warning")
+    comparison = compare_rows([row for _, found in read for row in found.rows])
     if report is not None:
         from agentforge.evaluation.report.write import write_report
 

@@ -6,6 +6,7 @@ A killed process leaves a folder that the next one goes on with; two processes n
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -46,7 +47,7 @@ class BatchFolder:
     def __enter__(self) -> BatchFolder:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
 
     @property
@@ -235,8 +236,9 @@ def _write_whole(handle: int, line: bytes) -> None:
 
 
 def slug(text: str) -> str:
-    """`text` as the name of a file or folder."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip("._") or "_"
+    """`text` as the name of a file or folder; other texts have other names."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip("._")
+    return name if name == text else f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _sync_folder(path: Path) -> None:

@@ -10,6 +10,8 @@ from agentforge.evaluation.bench.protocol import Bench, TrialContext, TrialOutco
 from agentforge.orchestrator.eventlog import Listener
 
 logger = logging.getLogger(__name__)
+DEFECT = "defect"
+"""The fault of a trial that an unforeseen exception ended."""
 
 
 class Executor(Protocol):
@@ -53,7 +55,7 @@ async def carry_out(bench: Bench, spec: TrialSpec, listener: Listener) -> TrialO
         return infra(spec, str(error), type(error).__name__)
     except Exception as defect:
         logger.error("trial %d of %s ended in a defect", spec.trial, spec.task.id, exc_info=defect)
-        return infra(spec, f"a defect in agentforge: {type(defect).__name__}: {defect}"[:300], "defect")
+        return infra(spec, f"a defect in agentforge: {type(defect).__name__}: {defect}"[:300], DEFECT)
 
 
 def infra(spec: TrialSpec, what: str, fault: str) -> TrialOutcome:

@@ -15,7 +15,7 @@ from agentforge.core.errors import AgentForgeError, EnvironmentFault, LimitReach
 from agentforge.core.events import Event
 from agentforge.evaluation.bench.attempt import can_resume, paid
 from agentforge.evaluation.bench.batch import BatchFolder, Key, open_batch
-from agentforge.evaluation.bench.executor import Executor, LocalExecutor
+from agentforge.evaluation.bench.executor import DEFECT, Executor, LocalExecutor
 from agentforge.evaluation.bench.identity import about_batch, identity_of, session
 from agentforge.evaluation.bench.preflight import check_room
 from agentforge.evaluation.bench.protocol import (
@@ -177,10 +177,11 @@ class Batch:
         tasks = [self._tasks[name] for name in dict.fromkeys(name for name, _ in self._todo)]
         self.watcher.phase("checking the machine")
         await self.plan.bench.preflight(tasks)
-        if self.folder.manifest.get("self_check") is not None:
+        known = self.folder.manifest.get("self_check")
+        if known is not None and (known.get("skipped") or not known.get("problems")):
             return
         if self.request.skip_self_check:
-            self.folder.note(self_check={"skipped": True})
+            self.folder.note(self_check={**(known or {}), "skipped": True})
             return
         self.watcher.phase("self-check of the judge: references must pass, known-bad programs must fail")
         check = await self.plan.bench.self_check(self.plan.tasks)
@@ -192,7 +193,7 @@ class Batch:
             raise EnvironmentFault(
                 f"the judge of {check.suite} cannot be trusted: {'; '.join(check.problems[:3])}"
                 + (f"; and {len(check.problems) - 3} more" if len(check.problems) > 3 else ""),
-                hint="leave these out by --filter, or score anyway with --skip-self-check and a new --out",
+                hint="leave these out by --filter, or score all the same with --resume --skip-self-check",
             )
 
     async def _work(self) -> None:
@@ -234,7 +235,7 @@ class Batch:
             await _durably(lambda: self.folder.begin(run_id, key))
         self.watcher.started(worker, spec)
         outcome = await self.executor.run(spec, lambda event: self.watcher.event(worker, event))
-        outcome = self._judged_by_the_purse(self._priced(spec, outcome), claim)
+        outcome = self._crashed_again(key, self._judged_by_the_purse(self._priced(spec, outcome), claim))
         await self._keep(worker, self._row(spec, outcome), outcome.artifacts)
         self._watch_trouble(outcome)
         return max(0.0, (outcome.cost_usd or 0.0) - earlier)
@@ -279,6 +280,16 @@ class Batch:
             hint="raise --max-cost and go on with --resume",
         )
         return outcome.model_copy(update={"status": "cost"})
+
+    def _crashed_again(self, key: Key, outcome: TrialOutcome) -> TrialOutcome:
+        """A defect of ours may be bad luck once; where it comes again it is our failure, and it counts."""
+        if outcome.extra.get("fault") != DEFECT:
+            return outcome
+        name, trial = key
+        before = [row for row in self.folder.rows if (row.problem, row.trial) == (name, trial)]
+        if not any((row.model_extra or {}).get("fault") == DEFECT for row in before):
+            return outcome
+        return outcome.model_copy(update={"status": "final", "error_class": "crash"})
 
     def _watch_trouble(self, outcome: TrialOutcome) -> None:
         self._infra = self._infra + 1 if outcome.status == "infra" else 0

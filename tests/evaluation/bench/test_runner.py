@@ -1,0 +1,307 @@
+"""The runner on a suite whose trials are given: what is run, kept, paid, graded, stopped and gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentforge.config.settings import ModelSettings, Price, Settings
+from agentforge.core.errors import EnvironmentFault, LimitReached, UsageError
+from agentforge.core.events import Event
+from agentforge.evaluation.bench import runner
+from agentforge.evaluation.bench.batch import Key, read_manifest, read_trials
+from agentforge.evaluation.bench.protocol import (
+    Bench,
+    BenchTask,
+    Grade,
+    SuiteSpec,
+    TrialContext,
+    TrialOutcome,
+    TrialSpec,
+    Ungraded,
+)
+from agentforge.evaluation.bench.runner import BatchEnd, BatchRequest, run_batch
+from agentforge.evaluation.bench.selection import Selection
+from agentforge.evaluation.suites.protocol import SelfCheck
+from agentforge.evaluation.trials import TrialRow
+
+PRICED = ModelSettings(base_url="http://127.0.0.1:9/v1", name="m", prices={"m": Price(input=1, output=1)})
+Play = Callable[[BenchTask, TrialContext], TrialOutcome]
+
+
+def passed(task: BenchTask, context: TrialContext) -> TrialOutcome:
+    return TrialOutcome(passed=True, tests_passed=1, tests_total=1, cost_usd=0.1, calls=1)
+
+
+@dataclass
+class Suite:
+    """A suite whose trials take no time and end as `play` says."""
+
+    play: Play = passed
+    size: int = 4
+    check: SelfCheck | None = None
+    name: str = "given"
+    dataset_hash: str = "d1"
+    harness: str = "h1"
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    seen: list[tuple[str, int, int, float | None]] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    second: asyncio.Event = field(default_factory=asyncio.Event)
+    """The second trial has begun."""
+
+    def tasks(self) -> tuple[BenchTask, ...]:
+        return tuple(BenchTask(id=f"t{number}", category="c") for number in range(self.size))
+
+    async def preflight(self, tasks: Sequence[BenchTask]) -> None:
+        """Nothing is needed."""
+
+    async def self_check(self, tasks: Sequence[BenchTask]) -> SelfCheck | None:
+        return self.check
+
+    async def run(self, task: BenchTask, context: TrialContext) -> TrialOutcome:
+        self.seen.append((task.id, context.trial, context.seed, context.settings.limits.max_cost_usd))
+        if len(self.seen) == 2:
+            self.second.set()
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.01)
+        self.at_once -= 1
+        return self.play(task, context)
+
+
+class Graded(Suite):
+    """Its judge runs in batch."""
+
+    async def grade(
+        self, pending: Sequence[Ungraded], folder: Path, settle: Callable[[Ungraded, Grade], None]
+    ) -> None:
+        for waiting in pending:
+            diff = (waiting.artifacts / "patch.diff").read_bytes()
+            settle(waiting, Grade(passed=diff == b"right\n", error_class="none", extra={"judge": "batch"}))
+
+
+class Silent:
+    """A watcher that only counts."""
+
+    def __init__(self) -> None:
+        self.rows: list[TrialRow] = []
+
+    def opened(self, folder: Path, planned: Sequence[Key], rows: Sequence[TrialRow], workers: int) -> None:
+        """Not of interest."""
+
+    def phase(self, text: str) -> None:
+        """Not of interest."""
+
+    def started(self, worker: int, spec: TrialSpec) -> None:
+        # What an executor on another machine would be sent.
+        assert pickle.loads(pickle.dumps(spec)) == spec
+
+    def event(self, worker: int, event: Event) -> None:
+        """Not of interest."""
+
+    def finished(self, worker: int | None, row: TrialRow) -> None:
+        self.rows.append(row)
+
+
+@pytest.fixture
+def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    async def run(suite: Suite, **changes: Any) -> BatchEnd:
+        def given(spec: SuiteSpec, settings: Settings) -> Bench:
+            return suite
+
+        monkeypatch.setattr(runner, "open_bench", given)
+        settings = changes.pop("settings", Settings(workflow="retry", model=PRICED))
+        request = BatchRequest(SuiteSpec(name="given"), settings, tmp_path / "out", **changes)
+        return await run_batch(request, Silent())
+
+    return run
+
+
+async def test_every_trial_has_its_seed_and_repetitions_come_after_a_whole_round(
+    batch: Callable[..., Any], tmp_path: Path
+) -> None:
+    suite = Suite(size=2)
+    end = await batch(suite, trials=2, seed=10, run="named")
+    assert [(task, trial, seed) for task, trial, seed, _ in suite.seen] == [
+        ("t0", 0, 10), ("t1", 0, 10), ("t0", 1, 11), ("t1", 1, 11),
+    ]  # fmt: skip
+    rows = read_trials(tmp_path / "out")
+    assert [(row.run, row.problem, row.trial, row.seed) for row in rows] == [
+        ("named", "t0", 0, 10), ("named", "t1", 0, 10), ("named", "t0", 1, 11), ("named", "t1", 1, 11),
+    ]  # fmt: skip
+    assert {(row.condition, row.model, row.retry_budget, row.category) for row in rows} == {
+        ("retry", "m", 3, "c")
+    }
+    assert end.summary["outcomes"] == {"passed": 4}
+    assert end.stopped is None
+
+
+async def test_workers_share_the_trials_and_none_is_run_twice(batch: Callable[..., Any]) -> None:
+    suite = Suite(size=7)
+    await batch(suite, workers=3)
+    assert sorted(task for task, *_ in suite.seen) == [f"t{number}" for number in range(7)]
+    assert suite.most_at_once == 3
+
+
+async def test_resumed_with_more_trials_only_the_new_ones_are_run(batch: Callable[..., Any]) -> None:
+    suite = Suite(size=2)
+    await batch(suite)
+    with pytest.raises(UsageError, match="holds a batch already"):
+        await batch(suite)
+    suite.seen.clear()
+    end = await batch(suite, trials=2, resume=True)
+    assert [(task, trial) for task, trial, *_ in suite.seen] == [("t0", 1), ("t1", 1)]
+    assert end.summary["final"] == 4
+
+
+async def test_the_batch_stops_at_its_cost_limit_and_goes_on_with_a_higher_one(
+    batch: Callable[..., Any],
+) -> None:
+    suite = Suite(size=5)
+    end = await batch(suite, max_cost_usd=0.25)
+    assert isinstance(end.stopped, LimitReached)
+    assert "--resume" in end.stopped.hint
+    assert (end.summary["final"], end.summary["not_run"]) == (3, 2)
+    assert [round(limit or 0, 2) for *_, limit in suite.seen] == [0.25, 0.15, 0.05], "the rest is the limit"
+    suite.seen.clear()
+    end = await batch(suite, max_cost_usd=1.0, resume=True)
+    assert end.stopped is None
+    assert [task for task, *_ in suite.seen] == ["t3", "t4"]
+    assert suite.seen[0][3] == pytest.approx(0.7), "what was spent before counts"
+
+
+async def test_a_trial_that_the_batch_had_too_little_for_is_no_failure(batch: Callable[..., Any]) -> None:
+    def starved(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        enough = (context.settings.limits.max_cost_usd or 0) >= 0.3
+        extra = {} if enough else {"fault": "cost", "outcome": "limit"}
+        return TrialOutcome(passed=enough, error_class="empty_output", cost_usd=0.3, extra=extra)
+
+    end = await batch(Suite(starved, size=3), max_cost_usd=0.4)
+    assert end.summary["outcomes"] == {"passed": 1, "cost": 1}
+    assert isinstance(end.stopped, LimitReached)
+    own = Settings(workflow="retry", model=PRICED)
+    per_trial = own.model_copy(update={"limits": own.limits.model_copy(update={"max_cost_usd": 0.2})})
+    with pytest.raises(UsageError, match="was made differently"):
+        await batch(Suite(starved), settings=per_trial, resume=True)
+
+
+async def test_the_limit_of_one_instance_is_the_candidates_own(batch: Callable[..., Any]) -> None:
+    def poor(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        return TrialOutcome(
+            error_class="empty_output", extra={"fault": "cost", "outcome": "limit"}, cost_usd=0.1
+        )
+
+    own = Settings(workflow="retry", model=PRICED)
+    settings = own.model_copy(update={"limits": own.limits.model_copy(update={"max_cost_usd": 0.1})})
+    end = await batch(Suite(poor, size=2), settings=settings, max_cost_usd=1.0)
+    assert end.summary["outcomes"] == {"limit: cost": 2}
+    assert end.summary["final"] == 2
+
+
+async def test_eg16_our_own_trouble_is_repeated_and_never_counted(batch: Callable[..., Any]) -> None:
+    def flaky(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        if task.id == "t1" and len(suite.seen) <= 4:
+            raise EnvironmentFault("the engine went away")
+        return passed(task, context)
+
+    suite = Suite(flaky)
+    end = await batch(suite)
+    assert end.summary["outcomes"] == {"passed": 3, "infra": 1}
+    assert end.summary["pass_rate"] == 1.0
+    suite.seen.append(("", 0, 0, None))
+    end = await batch(suite, resume=True)
+    assert end.summary["outcomes"] == {"passed": 4}
+    assert suite.seen[-1][0] == "t1"
+
+
+async def test_af40_a_crash_that_comes_again_counts_as_a_failure(batch: Callable[..., Any]) -> None:
+    def broken(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        if task.id == "t0":
+            raise KeyError("a defect")
+        return passed(task, context)
+
+    end = await batch(Suite(broken))
+    assert end.summary["outcomes"] == {"passed": 3, "infra": 1}
+    end = await batch(Suite(broken), resume=True)
+    assert end.summary["outcomes"] == {"passed": 3, "crash": 1}
+    assert end.summary["pass_rate"] == 0.75
+
+
+async def test_a_machine_that_does_nothing_but_fail_stops_the_batch(batch: Callable[..., Any]) -> None:
+    def down(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        raise EnvironmentFault("no engine")
+
+    suite = Suite(down, size=20)
+    end = await batch(suite)
+    assert len(suite.seen) == runner.INFRA_IN_A_ROW
+    assert end.stopped is not None
+    assert "no engine" in end.stopped.what
+
+
+async def test_a_judge_that_cannot_be_trusted_scores_nothing(
+    batch: Callable[..., Any], tmp_path: Path
+) -> None:
+    bad = SelfCheck(suite="given", references=4, mutants=4, problems=("t1: the reference fails",))
+    suite = Suite(check=bad)
+    with pytest.raises(EnvironmentFault, match="t1: the reference fails"):
+        await batch(suite)
+    assert suite.seen == []
+    with pytest.raises(EnvironmentFault, match="t1: the reference fails"):
+        await batch(suite, resume=True)
+    await batch(suite, resume=True, skip_self_check=True)
+    assert read_manifest(tmp_path / "out")["self_check"]["skipped"], "and the manifest says so"
+    assert len(suite.seen) == 4
+
+
+async def test_a_judge_in_batch_grades_what_waits_and_the_trial_is_paid_once(
+    batch: Callable[..., Any], tmp_path: Path
+) -> None:
+    def predicted(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        diff = b"right\n" if task.id == "t0" else b"wrong\n"
+        extra = {"run_id": context.run_id}
+        return TrialOutcome(
+            status="ungraded", cost_usd=0.1, calls=1, artifacts={"patch.diff": diff}, extra=extra
+        )
+
+    end = await batch(Graded(predicted, size=2))
+    assert end.summary["final"] == 2
+    assert end.summary["passed"] == 1
+    assert end.summary["cost_usd"] == pytest.approx(0.2)
+    assert [row.status for row in read_trials(tmp_path / "out")] == ["ungraded", "ungraded", "final", "final"]
+
+
+async def test_cancelled_it_leaves_a_folder_to_go_on_with(batch: Callable[..., Any], tmp_path: Path) -> None:
+    suite = Suite(size=3)
+    task = asyncio.ensure_future(batch(suite))
+    await suite.second.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert read_manifest(tmp_path / "out")["run"] == "out"
+    done = {row.problem for row in read_trials(tmp_path / "out")}
+    assert done == {"t0"}
+    suite.seen.clear()
+    assert (await batch(suite, resume=True)).summary["passed"] == 3
+    assert [name for name, *_ in suite.seen] == ["t1", "t2"]
+
+
+def test_instances_are_named_filtered_shuffled_and_sliced_in_this_order() -> None:
+    from agentforge.evaluation.bench.selection import select
+
+    tasks = [BenchTask(id=f"Suite/{number}") for number in range(12)]
+
+    def ids(**options: Any) -> list[str]:
+        return [task.id for task in select(tasks, Selection(**options))]
+
+    assert ids(instances=("3", "Suite/1", "3")) == ["Suite/3", "Suite/1"]
+    assert ids(pattern="1$", piece="1:") == ["Suite/11"]
+    assert ids(shuffle_seed=1) == ids(shuffle_seed=1) != ids(shuffle_seed=2)
+    assert sorted(ids(shuffle_seed=1)) == sorted(ids())
+    assert ids(shuffle_seed=1, piece="2:4") == ids(shuffle_seed=1)[2:4]
