@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from agentforge.cli.bench_options import run_suite, with_shared_options
+from agentforge.cli.swebench import swebench
 
 app = typer.Typer(
-    help="Run a workflow over a suite: quixbugs, humaneval, thirty, records.",
+    help="Run a workflow over a suite: swebench, quixbugs, humaneval, thirty, records.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -20,6 +21,8 @@ Checkout = Annotated[
 RecordFile = Annotated[
     Path, typer.Option("--file", metavar="FILE", help="Records: .json or .jsonl, also .gz.")
 ]
+
+app.command()(swebench)
 
 
 @app.command()

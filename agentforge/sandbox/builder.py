@@ -80,12 +80,18 @@ class Builder:
             raise ImageError(_failure(doing, ended.exit_code, self.timeout_s, step.text()), hint=hint)
         return step.text()
 
-    def commit(self, tag: str, image_labels: Mapping[str, str]) -> str:
-        """Make an image of the container; returns its id. Labels of the container are not inherited."""
+    def commit(
+        self, tag: str, image_labels: Mapping[str, str], *, environment: Mapping[str, str] | None = None
+    ) -> str:
+        """Make an image of the container; returns its id. Labels of the container are not inherited.
+
+        `environment` is what the image's commands find set, beside what it sets itself.
+        """
         repository, _, version = tag.rpartition(":")
         changes = [f"USER {USER}", "WORKDIR /", 'CMD ["sleep", "60"]']
         if not self.own_image:
             changes += [f"ENV PATH={IMAGE_PATH}", "ENV LC_ALL=C.UTF-8", "ENV PYTHONDONTWRITEBYTECODE=1"]
+        changes += [f'ENV {name}="{value}"' for name, value in (environment or {}).items()]
         blank = dict.fromkeys((labels.RUN, labels.PID, labels.STARTED, labels.HOST), "")
         with engine_errors("keeping the built image"):
             made = self.client.api.commit(

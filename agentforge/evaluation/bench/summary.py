@@ -11,12 +11,17 @@ from agentforge.evaluation.trials import TrialRow
 
 
 def verdict(row: TrialRow) -> str:
-    """How a trial ended, in a word: passed, the class of its error, its limit, or why it does not count."""
+    """How a trial ended, in a word: passed, the class of its error, its limit, or why it does not count.
+
+    A suite whose judge has words of its own says them in the field `verdict`.
+    """
+    extra = row.model_extra or {}
+    if extra.get("verdict"):
+        return str(extra["verdict"])
     if row.status != "final":
         return row.status
     if row.passed:
         return "passed"
-    extra = row.model_extra or {}
     if extra.get("outcome") == "limit":
         return f"limit: {extra.get('fault') or 'unknown'}"
     return row.error_class

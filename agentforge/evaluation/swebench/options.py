@@ -1,0 +1,25 @@
+"""What `bench swebench` was asked, as data that can travel."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from agentforge.core.base import Frozen
+
+
+class SwebenchOptions(Frozen):
+    """Paths are text. `predictions`: a file of patches to grade in place of the agent's."""
+
+    dataset: str
+    split: str = "test"
+    complete_from: str | None = None
+    hints: bool = False
+    keep_test_edits: bool = False
+    image_map: str | None = None
+    mirrors: str | None = None
+    pull: bool = True
+    predictions: str | None = None
+    predict_only: bool = False
+    check_gold: bool = False
+    grade_workers: int = Field(default=1, ge=1)
+    harness_timeout_s: int = Field(default=1800, ge=1)

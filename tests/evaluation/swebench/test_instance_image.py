@@ -1,0 +1,72 @@
+"""What the agent gets of an instance: the tree without history, and an image that runs its candidates."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentforge.config.settings import SandboxSettings
+from agentforge.core.errors import ImageError
+from agentforge.core.ports import EnvironmentSpec, Job, TestRequest
+from agentforge.core.tree import TreeFile
+from agentforge.sandbox import DockerSandbox
+from agentforge.sandbox.container import Guard
+from agentforge.sandbox.engine import connect
+from agentforge.sandbox.instance_image import agent_image, read_checkout
+from tests.evaluation.swebench.instances import AREA, FIXED, HIDDEN, Project
+
+LOOK = """for place in / /testbed /workspace/repo /opt/env; do ls -a $place; done
+find / -xdev -name .git -o -xdev -name packed-refs 2>/dev/null
+grep -rl the_hidden_case /testbed/ /workspace /opt /tmp /home /var /usr/local 2>/dev/null
+ls -ld /testbed
+"""
+
+
+@pytest.mark.docker
+async def test_af33_the_agents_tree_and_image_hold_no_later_history(
+    project: Project, instance_image: str
+) -> None:
+    settings = SandboxSettings()
+    client = connect()
+    try:
+        with pytest.raises(ImageError, match="does not know the commit"):
+            read_checkout(client, settings, instance_image, "0" * 40, Guard())
+        checkout = read_checkout(client, settings, instance_image, project.base, Guard())
+        image = agent_image(client, settings, instance_image, Guard(), print)
+        assert agent_image(client, settings, instance_image, Guard(), pytest.fail) == image
+        with pytest.raises(ImageError, match="not on this machine"):
+            agent_image(client, settings, "agentforge-test/none:latest", Guard(), print)
+    finally:
+        client.close()
+    tree = checkout.tree
+    assert checkout.head == project.base
+    assert sorted(tree.files) == [
+        ".gitignore",
+        "latest",
+        "run.sh",
+        "src/shapes/__init__.py",
+        "src/shapes/area.py",
+        "tests/test_area.py",
+    ]
+    assert tree.files["run.sh"].mode == "100755"
+    assert tree.files["latest"] == TreeFile(b"src/shapes/area.py", "120000")
+    assert tree.files["src/shapes/area.py"].data == AREA.encode()
+    sandbox = DockerSandbox(settings, "test-instance")
+    try:
+        environment = await sandbox.prepare(tree, EnvironmentSpec(image=image))
+        seen = await sandbox.run_job(environment, tree, Job(argv=("sh", "-c", LOOK), timeout_s=60))
+        assert "/testbed -> /workspace/repo" in seen.output
+        assert "/.git\n" not in seen.output
+        assert "packed-refs" not in seen.output
+        assert "the_hidden_case" not in seen.output
+        # What runs is the candidate, though the project is installed editable from the checkout.
+        judge = tree.with_changes({"tests/test_area.py": TreeFile(HIDDEN.encode())})
+        request = TestRequest(timeout_s=60)
+        broken = await sandbox.run_tests(environment, judge, request)
+        assert len(broken.failed) == 1
+        assert len(broken.passed) == 1, broken.output
+        mended = judge.with_changes({"src/shapes/area.py": TreeFile(FIXED.encode())})
+        report = await sandbox.run_tests(environment, mended, request)
+        assert not report.failed
+        assert len(report.passed) == 2
+    finally:
+        await sandbox.close()
