@@ -90,8 +90,10 @@ class LiveView:
         self._start = clock()
         self._lock = Lock()
         self._lanes: dict[str, str] = {}
-        self._tail = ""
-        self._call = 0
+        self._tails: dict[int, str] = {}
+        """What is being written, by call; several may be at once."""
+        self._calls: dict[int, str] = {}
+        """The lanes of the calls that are under way."""
         self._spend = Spend()
         self.refresh: Callable[[], None] = _nothing
         """Redraws the region at once."""
@@ -111,7 +113,8 @@ class LiveView:
         from rich.text import Text
 
         with self._lock:
-            lanes, tail, spend = dict(self._lanes), self._tail, self._spend
+            lanes, spend = dict(self._lanes), self._spend
+            tail = next(iter(self._tails.values()), "")
         width = self.console.width
         rows = [_row(who, doing, width) for who, doing in lanes.items()]
         shown = [Text(f"  │ {line}"[:width], "dim", no_wrap=True) for line in tail_lines(tail, width)]
@@ -123,14 +126,15 @@ class LiveView:
             case events.Token():
                 self._token(event)
             case events.ModelCallStarted():
-                self._call, self._tail = event.call, ""
-                self._lanes[event.agent] = f"waits for {event.model}"
-            case events.StreamReset() if event.call == self._call:
-                self._tail = ""
+                if not event.step:  # then it is the only one
+                    self._tails.clear()
+                lane = self._calls[event.call] = f"{event.agent} {event.step}".strip()
+                self._lanes[lane] = f"waits for {event.model}"
+            case events.StreamReset():
+                self._tails.pop(event.call, None)
             case events.ModelCallFinished():
                 self._spend = event.spend
-                self._lanes.pop(event.agent, None)
-                self._tail = "" if event.call == self._call else self._tail
+                self._ended(event.call)
             case events.TestsStarted():
                 self._lanes["tests"] = f"running on {event.subject} (scope {event.scope})"
             case events.TestsFinished():
@@ -140,14 +144,18 @@ class LiveView:
             case events.NodeStarted():
                 self._lanes.setdefault(event.node, "at work")
             case events.NodeFinished():
+                for call in tuple(self._calls):  # one that failed has no end of its own
+                    self._ended(call)
                 self._lanes.pop(event.node, None)
                 self._lanes.pop("search", None)
 
     def _token(self, event: events.Token) -> None:
-        if event.call != self._call:
-            self._call, self._tail = event.call, ""
-        self._tail = (self._tail + event.text)[-TAIL_CHARACTERS:]
-        self._lanes[event.agent] = "writes"
+        self._tails[event.call] = (self._tails.get(event.call, "") + event.text)[-TAIL_CHARACTERS:]
+        self._lanes[self._calls.setdefault(event.call, event.agent)] = "writes"
+
+    def _ended(self, call: int) -> None:
+        self._lanes.pop(self._calls.pop(call, ""), None)
+        self._tails.pop(call, None)
 
 
 def styled(line: Line, limit: int = 2000) -> Any:

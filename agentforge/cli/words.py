@@ -117,7 +117,8 @@ def _node_finished(event: events.NodeFinished) -> Iterator[Line]:
 
 
 def _call_started(event: events.ModelCallStarted) -> Iterator[Line]:
-    yield Line(event.agent, f"asks {event.model} (call {event.call})", "dim")
+    step = f", step {event.step}" if event.step else ""
+    yield Line(event.agent, f"asks {event.model} (call {event.call}{step})", "dim")
 
 
 def _call_finished(event: events.ModelCallFinished) -> Iterator[Line]:

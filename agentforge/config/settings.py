@@ -176,6 +176,8 @@ class Settings(Section):
     """`auto`: `agentforge` with a model, `search` without."""
     retries: int = Field(default=3, ge=0)
     """Debugger rounds: N regenerations, N + 1 executions (AgentForge, III-D)."""
+    parallel_steps: int = Field(default=4, ge=1)
+    """Most steps of a plan that are coded at once, where they are independent; 1 takes them in turn."""
     critic: Literal["advisory", "gate", "off"] = "advisory"
     tests_scope: Literal["related", "all"] = "all"
     github_api: str = "https://api.github.com"

@@ -81,10 +81,13 @@ class StageFinished(EventBase):
 
 
 class ModelCallStarted(EventBase):
+    """`step` is that of a plan with several, "" (and then not written) elsewhere."""
+
     type: Literal["model_call_started"] = "model_call_started"
     call: int
     agent: str
     model: str
+    step: str = Field(default="", exclude_if=lambda step: not step)
 
 
 class Token(EventBase):

@@ -197,13 +197,13 @@ class Ledger:
     @property
     def spend(self) -> Spend:
         """What has been used so far, by the endpoints' own counts where they gave any."""
-        return _spend(self.charges)
+        return spend_of(self.charges)
 
     def spend_by_agent(self) -> dict[str, Spend]:
         """`spend`, split by the agent that asked."""
         charges = self.charges
         agents = sorted({charge.agent for charge in charges})
-        return {agent: _spend([charge for charge in charges if charge.agent == agent]) for agent in agents}
+        return {agent: spend_of([charge for charge in charges if charge.agent == agent]) for agent in agents}
 
     def remaining_s(self) -> float | None:
         """Seconds until the time limit, at least 0; None without one."""
@@ -267,7 +267,8 @@ def _part(
     return None if limit is None else used + whole(max(0.0, (limit - used) * share))
 
 
-def _spend(charges: Iterable[Charge]) -> Spend:
+def spend_of(charges: Iterable[Charge]) -> Spend:
+    """The sum of `charges`, whatever their order."""
     rows = tuple(charges)
     return Spend(
         calls=sum(row.agent != EMBEDDING for row in rows),

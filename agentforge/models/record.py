@@ -27,15 +27,19 @@ RECORD_VERSION = 1
 INTERRUPTED = "interrupted"
 
 
-class MeteredModel(Protocol):
-    """A `core.ports.Model` that also says what it would send and what a call was billed."""
-
-    def resolve(self, request: ModelRequest) -> ModelRequest:
-        """`request` with every default filled in, as it would be sent."""
+class AccountingModel(Protocol):
+    """A `core.ports.Model` that also says what a call was billed: it is added to `account`."""
 
     async def complete(
         self, request: ModelRequest, sink: TokenSink | None = None, account: CallAccount | None = None
     ) -> Completion: ...
+
+
+class MeteredModel(AccountingModel, Protocol):
+    """One that also says what it would send."""
+
+    def resolve(self, request: ModelRequest) -> ModelRequest:
+        """`request` with every default filled in, as it would be sent."""
 
 
 class CallListener(Protocol):

@@ -64,12 +64,15 @@ class ResumedModel:
 def unanswered(path: Path, started: Iterable[int], *, ended_by_error: bool) -> dict[int, CallRecord | None]:
     """Calls to be made anew, by number: those `started` without a record, and those that were interrupted.
 
-    `ended_by_error`: the last recorded call failed and thereby ended the run, so it is made anew, too.
+    `ended_by_error`: the last recorded call failed and thereby ended the run, so it is made anew, too, with
+    all that failed while it was under way.
     """
     records = latest_of_each(load_calls(path)) if path.exists() else []
     known = {record.call: record for record in records}
     found: dict[int, CallRecord | None] = {call: None for call in started if call not in known}
     found |= {r.call: r for r in records if r.error is not None and r.error.kind == INTERRUPTED}
-    if ended_by_error and records and records[-1].error is not None:
-        found[records[-1].call] = records[-1]
+    if ended_by_error and records:
+        last = max(records, key=lambda record: record.ended)
+        if last.error is not None:
+            found |= {r.call: r for r in records if r.error is not None and r.ended >= last.started}
     return found

@@ -11,9 +11,10 @@ from agentforge.config.settings import Settings
 from agentforge.core.base import Frozen
 from agentforge.core.chat import Spend
 from agentforge.core.events import EventBase, Notice
-from agentforge.core.ports import Clock, Model, Retriever, Sandbox, TestRequest, Workspace
+from agentforge.core.ports import Clock, Retriever, Sandbox, TestRequest, Workspace
 from agentforge.core.report import TestReport
 from agentforge.models.ledger import Ledger
+from agentforge.models.record import AccountingModel
 from agentforge.orchestrator.node import NoOptions, Share
 
 OptionsT = TypeVar("OptionsT", bound=Frozen)
@@ -29,7 +30,7 @@ class RunContext:
     retriever: Retriever | None
     clock: Clock
     on_event: Callable[[EventBase], None]
-    model: Model | None = None
+    model: AccountingModel | None = None
     deadline: float | None = None
     repository: str = ""
     workflow: str = ""

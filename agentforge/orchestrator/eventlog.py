@@ -58,6 +58,29 @@ def holding() -> Iterator[list[EventBase]]:
         _HELD.reset(token)
 
 
+@contextmanager
+def telling() -> Iterator[None]:
+    """Inside of `holding`: what is emitted in the block is told."""
+    token = _HELD.set(None)
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
+
+
+_STEP: ContextVar[str] = ContextVar("step", default="")
+
+
+@contextmanager
+def for_step(step: str) -> Iterator[None]:
+    """The model calls of this task in the block are made for a step of the plan."""
+    token = _STEP.set(step)
+    try:
+        yield
+    finally:
+        _STEP.reset(token)
+
+
 class EventLog:
     """Durable events get the next number and go to `write`; tokens carry the number they follow.
 
@@ -88,12 +111,12 @@ class EventLog:
         return self._said < len(self._prefix.lines)
 
     def emit(self, event: EventBase) -> None:
+        held = _HELD.get()
+        if held is not None and _waits(event, held):
+            held.append(event)
+            return
         if isinstance(event, Token):
             self.show(event)
-            return
-        held = _HELD.get()
-        if held is not None:
-            held.append(event)
             return
         was_repeating = self.repeating
         self._seq = self._prefix.jumps.get(self._seq, self._seq) + 1
@@ -141,6 +164,17 @@ class EventLog:
         self._listener(event.model_copy(update={"seq": self._seq, "text": text}))
 
 
+def _waits(event: EventBase, held: list[EventBase]) -> bool:
+    """Whether an event has to wait with those that are `held`.
+
+    The start of a call does not: a run that is killed must know which calls were under way. Tokens do
+    only behind a reset, which must void nothing but what came before it.
+    """
+    if isinstance(event, Token):
+        return bool(held) and isinstance(held[-1], StreamReset | Token)
+    return not isinstance(event, ModelCallStarted)
+
+
 def redact(value: Any, redactor: Redactor) -> Any:
     """A JSON value with every string in it redacted."""
     if isinstance(value, str):
@@ -159,7 +193,7 @@ class ModelEvents:
         self._emit = emit
 
     def on_start(self, call: int, agent: str, model: str) -> None:
-        self._emit(ModelCallStarted(call=call, agent=agent, model=model))
+        self._emit(ModelCallStarted(call=call, agent=agent, model=model, step=_STEP.get()))
 
     def on_token(self, call: int, agent: str, text: str) -> None:
         self._emit(Token(call=call, agent=agent, text=text))

@@ -53,8 +53,12 @@ def past_of(record: RunRecord) -> Past:
     if own:
         jumps = {**jumps, own[-1]: last + 1}
     started = [int(event["call"]) for event in events if event["type"] == "model_call_started"]
+    in_call = bool(own) and json.loads(by_number[own[-1]])["type"] == "model_call_started"
+    outcome = manifest.get("outcome")
     reopened = unanswered(
-        record.directory / "calls.jsonl", started, ended_by_error=manifest.get("outcome") == "model"
+        record.directory / "calls.jsonl",
+        started,
+        ended_by_error=outcome == "model" or (outcome == "limit" and in_call),
     )
     return Past(
         {**manifest, "outcome": None, "resumes": [{"after": a, "at": n} for a, n in sorted(jumps.items())]},

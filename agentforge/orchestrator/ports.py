@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from agentforge.config.settings import Settings
 from agentforge.core.chat import Spend
 from agentforge.core.events import Notice
-from agentforge.core.ports import Clock, Model, Retriever, Sandbox, Workspace
+from agentforge.core.ports import Clock, Retriever, Sandbox, Workspace
 from agentforge.core.redact import Redactor
 from agentforge.core.task import RepairTask
 from agentforge.memory.retriever import MemoryRetriever, ReadCommits
 from agentforge.models.factory import build_ledger, build_model, model_for
 from agentforge.models.ledger import Ledger
+from agentforge.models.record import AccountingModel
 from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.eventlog import EventLog, ModelEvents
 from agentforge.orchestrator.metering import MemoryMeter
@@ -52,7 +53,7 @@ class LivePorts:
     """To be entered for the time of the run: then containers are made ahead, and none is left."""
     sandbox: Sandbox
     retriever: Retriever | None
-    model: Model | None
+    model: AccountingModel | None
     ledger: Ledger
 
     def context(self, workspace: Workspace, clock: Clock, task: RepairTask, log: EventLog) -> RunContext:

@@ -221,6 +221,25 @@ def test_lanes_tail_and_cost_follow_the_events() -> None:
     assert "running on c1" not in drawn(view)
 
 
+def test_calls_at_once_have_a_lane_each_and_their_tokens_are_not_mixed() -> None:
+    view, _ = live()
+    for call, step in ((1, "s1"), (2, "s2")):
+        view(events.ModelCallStarted(call=call, agent="coder", model="m1", step=step))
+    view(events.Token(call=1, agent="coder", text="first = "))
+    view(events.Token(call=2, agent="coder", text="second = 2"))
+    view(events.Token(call=1, agent="coder", text="1"))
+    assert "│ first = 1" in drawn(view)
+    assert "second" not in drawn(view)
+    assert drawn(view).count("writes") == 2
+    view(events.ModelCallFinished(call=1, agent="coder", model="m1", finish_reason="stop", usage=Usage(),
+                                  cost_usd=0.5, spend=Spend()))  # fmt: skip
+    assert "│ second = 2" in drawn(view)
+    assert "coder s2" in drawn(view)
+    assert "coder s1" not in drawn(view)
+    view(events.NodeFinished(node="code"))
+    assert "coder" not in drawn(view)
+
+
 def test_the_tail_is_bounded_in_lines_and_width() -> None:
     lines = tail_lines("\n".join(f"{n} " + "x" * 500 for n in range(50)), 40)
     assert len(lines) == 6

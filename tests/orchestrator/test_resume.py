@@ -20,6 +20,7 @@ import pytest
 from agentforge.config.settings import Settings
 from agentforge.core.errors import ExitCode, RecordError
 from agentforge.core.events import Event
+from agentforge.core.task import Limits
 from agentforge.orchestrator.replay import replay_run
 from agentforge.orchestrator.resume import resume_run
 from agentforge.orchestrator.store import RunRecord, RunStore
@@ -222,6 +223,22 @@ async def test_a_run_that_lost_its_endpoint_goes_on_when_it_is_back(
         result = await resume_run("last", settings, listener=lambda event: None)
         assert result.outcome == "verified"
         assert sum(str(body["_agent"]) == "planner" for body in server.requests) == 1
+
+
+async def test_a_call_that_a_limit_refused_is_made_when_the_run_goes_on_with_more(
+    shop: Path, model: ScriptedModel, configure: Callable[..., Settings], fix: Fix
+) -> None:
+    settings = configure(
+        model__base_url=model.base_url,
+        model__name="scripted",
+        model__api_key="sk-test",
+        limits__max_calls=2,
+    )
+    first = await fix(shop, settings)
+    assert first.result.exit_code == ExitCode.LIMIT
+    result = await resume_run("last", settings, listener=lambda event: None, limits=Limits(max_calls=20))
+    assert result.outcome == "verified", result.summary
+    assert Counter(str(body["_agent"]) for body in model.requests).most_common(1)[0][1] == 1
 
 
 async def test_one_process_a_run_and_only_the_version_that_made_it(

@@ -1,21 +1,18 @@
-"""Nodes that ask agents: plan, code, debug, criticise, explain."""
+"""Nodes that ask agents: plan, debug, criticise, explain; and what all nodes that write code share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from agentforge.agents import deadlock
-from agentforge.agents.coder import Coder, EditContext
+from agentforge.agents.coder import EditContext
 from agentforge.agents.critic import Critic
 from agentforge.agents.debugger import Debugger, Failing
 from agentforge.agents.explainer import explain
 from agentforge.agents.failures import describe_failures
 from agentforge.agents.ladder import EditResult, Refusal
-from agentforge.agents.planner import Planner, fallback_plan
-from agentforge.agents.symbols import changes_between
+from agentforge.agents.planner import Planner
 from agentforge.config.settings import EditFormat
-from agentforge.core.base import Frozen
 from agentforge.core.errors import ConfigError
 from agentforge.core.events import (
     CriticDecided,
@@ -24,9 +21,8 @@ from agentforge.core.events import (
     PatchRefused,
     PlanMade,
 )
-from agentforge.core.plan import Plan, Step
+from agentforge.core.plan import Step
 from agentforge.core.ports import Model
-from agentforge.core.problem import Problem
 from agentforge.core.report import Cause
 from agentforge.core.state import CriticVerdict, Edit, Judged, RunState
 from agentforge.core.tree import TreeFile
@@ -35,8 +31,6 @@ from agentforge.orchestrator.context import RunContext
 from agentforge.orchestrator.gate import matching
 from agentforge.orchestrator.node import Delta, Node, node
 from agentforge.orchestrator.result import held_back
-
-MAX_CODER_STEPS = 8
 
 
 def live_model(context: RunContext) -> Model:
@@ -57,31 +51,6 @@ async def make_plan(state: RunState, context: RunContext) -> Delta:
     return {"plan": plan}
 
 
-async def write_code(state: RunState, context: RunContext) -> Delta:
-    """The coder carries out the plan's steps one after the other, each on what the last one left.
-
-    A step that yields nothing does not sink the others: the gate judges what there is.
-    """
-    base = context.workspace.tree
-    tree, last = base, None
-    refusals: list[str] = []
-    for step in _coder_steps(state, context):
-        coder = Coder.create(live_model(context), context.settings)
-        result = await coder.write(
-            step,
-            EditContext(issue=state.task.issue, retrieved=state.retrieved, failures=seen_failing(state)),
-            tree,
-            start_rung(context, "coder"),
-            on_refused(context, "coder", state.round),
-            attempt=state.round,
-        )
-        refusals += texts(result)
-        if result.changes is not None:
-            tree, last = tree.with_changes(result.changes), result
-    changes = changes_between(base, tree) if last is not None else None
-    return {"draft": edit_of("coder", state.round, last, changes or None, refusals)}
-
-
 def seen_failing(state: RunState) -> str:
     """How the target tests fail on the base, in words; empty where they were not run."""
     if state.baseline is None:
@@ -91,58 +60,6 @@ def seen_failing(state: RunState) -> str:
         update={"outcomes": {test: state.baseline.outcomes[test] for test in failing}, "cause": Cause.OK}
     )
     return describe_failures(seen, failing) if failing else ""
-
-
-class CodeOptions(Frozen):
-    """`steps`: "each" of the plan in turn, all "merged" in one call (the plan is then a chain of thought), or
-    a "framework" first and its details after that, without a plan (AuditCoder, C)."""
-
-    steps: Literal["each", "merged", "framework"] = "each"
-
-
-def _coder_steps(state: RunState, context: RunContext) -> tuple[Step, ...]:
-    plan: Plan | None = state.plan
-    if state.task.problem is not None and (plan is None or plan.fallback):
-        return (problem_step(state.task.problem),)
-    if plan is None:
-        plan = fallback_plan(state.retrieved, context.workspace.tree, "No plan is made in this workflow.")
-    steps = (plan.coder_steps() or plan.steps[:1])[:MAX_CODER_STEPS]
-    how = context.options_as(CodeOptions).steps
-    if how == "each":
-        return steps
-    merged = _merged(plan.explanation if not plan.fallback else "", steps)
-    return (merged,) if how == "merged" else _framework(merged)
-
-
-def _merged(thought: str, steps: tuple[Step, ...]) -> Step:
-    """All steps as one."""
-    told = [f"{number}. {step.description}" for number, step in enumerate(steps, 1)]
-    return Step(
-        id="all",
-        description="\n".join([thought, *told] if thought else told),
-        files=tuple(dict.fromkeys(path for step in steps for path in step.files)),
-        symbols=tuple(dict.fromkeys(name for step in steps for name in step.symbols)),
-    )
-
-
-def _framework(step: Step) -> tuple[Step, Step]:
-    skeleton = (
-        "Write the framework only: every function or class that is needed, with signature and docstring; "
-        "leave new bodies at `raise NotImplementedError`."
-    )
-    details = "The framework stands. Now fill in every body that is missing or wrong; keep the signatures."
-    return (
-        step.model_copy(update={"id": "framework", "description": f"{step.description}\n{skeleton}"}),
-        step.model_copy(update={"id": "details", "description": f"{step.description}\n{details}"}),
-    )
-
-
-def problem_step(problem: Problem, advice: str = "") -> Step:
-    """The one step that a problem needs: write its program. `advice` is a plan in words."""
-    what = f"the {problem.kind} {problem.entry_point}" if problem.entry_point else "the program"
-    text = f"Write {what} in full; {problem.program_path} holds only a stub.\n{advice}".strip()
-    symbols = (problem.entry_point,) if problem.kind == "function" else ()
-    return Step(id="solve", description=text, files=(problem.program_path,), symbols=symbols)
 
 
 async def debug(state: RunState, context: RunContext) -> Delta:
@@ -269,14 +186,6 @@ def edit_of(
 
 NODES: tuple[Node[RunContext], ...] = (
     node("plan", make_plan, "task retrieved", "plan", asks_model=True, once=True),
-    node(
-        "code",
-        write_code,
-        "task plan retrieved round baseline targets",
-        "draft",
-        asks_model=True,
-        options=CodeOptions,
-    ),
     node(
         "debug",
         debug,

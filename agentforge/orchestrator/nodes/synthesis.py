@@ -28,17 +28,15 @@ from agentforge.orchestrator.gate import decide_trials
 from agentforge.orchestrator.minimise import MAX_TRIALS, smaller
 from agentforge.orchestrator.node import Delta, Node, node
 from agentforge.orchestrator.nodes.agentic import (
-    CodeOptions,
     edit_of,
     live_model,
     make_plan,
     on_refused,
-    problem_step,
     seen_failing,
     start_rung,
     texts,
-    write_code,
 )
+from agentforge.orchestrator.nodes.coding import CodeOptions, problem_step, write_code
 from agentforge.orchestrator.nodes.targets import admit, synthesize_tests
 from agentforge.orchestrator.trials import try_candidate
 from agentforge.orchestrator.workflow import Predicate

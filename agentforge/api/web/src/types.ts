@@ -135,7 +135,7 @@ export type Event = Base &
     | { type: "insight_learned"; lesson: string }
     | { type: "node_started"; node: string; round: number }
     | { type: "node_finished"; node: string; round: number }
-    | { type: "model_call_started"; call: number; agent: string; model: string }
+    | { type: "model_call_started"; call: number; agent: string; model: string; step?: string }
     | { type: "token"; call: number; agent: string; text: string }
     | { type: "stream_reset"; call: number; agent: string; reason: string }
     | {

@@ -7,7 +7,7 @@ import type { Step } from "../types";
 
 type Progress = "waiting" | "working" | "done";
 
-/** A step's progress, as far as events tell it: the coder answers its steps one by one, in their order. */
+/** A step's progress, as far as events tell it: calls name their step where a plan has several for the coder. */
 export function progressOf(view: RunView, step: Step): Progress {
   if (view.end?.outcome === "verified" || view.settled.has(step.id)) return "done";
   const calls = view.calls.filter((call) => call.agent === step.agent);
@@ -16,7 +16,7 @@ export function progressOf(view: RunView, step: Step): Progress {
     if (view.tests.accepted.length || view.tests.discarded.length) return "done";
     return calls.some((call) => call.finished === null) ? "working" : "waiting";
   }
-  const call = calls[index];
+  const call = calls.filter((one) => one.step === step.id).at(-1) ?? calls.filter((one) => !one.step)[index];
   if (call) return call.finished === null ? "working" : "done";
   return activeNode(view) === "code" && step.agent === "coder" && calls.length === index ? "working" : "waiting";
 }

@@ -5,6 +5,8 @@ import type { Event, GateDecision, GeneratedTest, Plan, Responsibility, Spend, T
 export interface Call {
   id: number;
   agent: string;
+  /** The plan's step it is made for, where the plan has several. */
+  step: string;
   model: string;
   started: string | null;
   finished: string | null;
@@ -256,6 +258,7 @@ function startCall(view: RunView, event: Event & { type: "model_call_started" })
   const call: Call = {
     id: event.call,
     agent: event.agent,
+    step: event.step ?? "",
     model: event.model,
     started: event.time,
     finished: null,
