@@ -84,7 +84,8 @@ class _Lockstep(Generic[T]):
 
     def _go_on(self) -> None:
         """Tell what came of the last calls and start the next ones, once no branch is at work."""
-        waiting = [lane for lane in self._lanes if lane.gate is not None and not lane.gate.done()]
+        gates = [(lane, lane.gate) for lane in self._lanes if lane.gate is not None]
+        waiting = [(lane, gate) for lane, gate in gates if not gate.done()]
         if not waiting or any(lane.at_work for lane in self._lanes):
             return
         failure: AgentForgeError | None = None
@@ -92,10 +93,10 @@ class _Lockstep(Generic[T]):
             self.tell()
         except AgentForgeError as error:
             failure = error
-        for lane in waiting:
+        for lane, gate in waiting:
             lane.at_work = True
             # Later, so that who came last waits like the others and is no sooner at work than they.
-            asyncio.get_running_loop().call_soon(_open, lane.gate, failure)
+            asyncio.get_running_loop().call_soon(_open, gate, failure)
 
     def tell(self) -> None:
         """The spend that an event names is that of the calls told so far: others had no turn yet."""
