@@ -122,9 +122,9 @@ class SearchSettings(Section):
     """The engine that needs no model."""
 
     time_limit_s: float = Field(default=180.0, gt=0)
-    max_candidates: int = Field(default=4000, gt=0)
+    max_candidates: int = Field(default=20000, gt=0)
     batch_size: int = Field(default=200, gt=0)
-    max_lines: int = Field(default=60, gt=0)
+    max_lines: int = Field(default=200, gt=0)
     """How many suspicious lines are edited."""
 
 

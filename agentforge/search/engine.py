@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentforge.config.settings import SearchSettings
@@ -17,7 +18,7 @@ from agentforge.core.tree import Changes, Tree, TreeFile
 from agentforge.search.batch import Observation, Observed, Plan, Verdict, observe, screen
 from agentforge.search.hints import Hints
 from agentforge.search.localize import SuspiciousLine, localize
-from agentforge.search.operators import edits_of
+from agentforge.search.operators import Facts, edits_of
 from agentforge.search.rank import naturalness
 from agentforge.search.related import related_tests
 from agentforge.search.source import Edit, Source, fingerprint, hot_source
@@ -32,7 +33,9 @@ CHILD_CPU_S = 0.06
 SECOND_CHANCE = 10
 PATIENT_CPU_S = 12.0
 MAX_RETRIED = 12
-LINE_TIERS = (8, 20, 60, 200)
+LINE_TIERS = (12, 40, 100)
+BEST_WEIGHT = 0.5
+"""How likely, beside its line's suspicion, the best edits of a line are expected to be."""
 
 
 @dataclass(frozen=True)
@@ -315,17 +318,38 @@ def overlap(seen: Observation, near: set[tuple[str, int]]) -> int:
 
 
 def candidates(diagnosis: Diagnosis, max_lines: int) -> Iterator[Edit]:
-    """Edits in likelihood order, tier by tier of lines, each syntax tree once."""
+    """Edits in likelihood order, each syntax tree once.
+
+    Lines join tier by tier, a tier as soon as its best edit could be the likeliest of those left, so
+    that the search begins before every line has been looked at.
+    """
     seen: set[str] = set()
-    start, hints = 0, make_hints(diagnosis)
+    hints, facts, heap = make_hints(diagnosis), make_facts(diagnosis), list[tuple[float, int, Edit]]()
+    start = 0
     for tier in (*[t for t in LINE_TIERS if t < max_lines], max_lines):
         chosen = diagnosis.lines[start:tier]
+        bound = chosen[0].score * BEST_WEIGHT if chosen else -1.0
+        yield from fresh(diagnosis.sources, drain(heap, bound), seen)
+        for likely, edit in likelihoods(diagnosis.sources, chosen, hints, facts):
+            heapq.heappush(heap, (-likely, len(seen) + len(heap), edit))
         start = tier
-        for edit in ordered(diagnosis.sources, chosen, hints):
-            key = fingerprint(diagnosis.sources[edit.path], edit)
-            if key is not None and key not in seen and not unchanged(diagnosis.sources[edit.path], edit):
-                seen.add(key)
-                yield edit
+    yield from fresh(diagnosis.sources, drain(heap, -1.0), seen)
+
+
+def drain(heap: list[tuple[float, int, Edit]], bound: float) -> Iterator[Edit]:
+    """The likeliest edits of `heap`, as long as they are likelier than `bound`."""
+    while heap and -heap[0][0] > bound:
+        yield heapq.heappop(heap)[2]
+
+
+def fresh(sources: Mapping[str, Source], edits: Iterable[Edit], seen: set[str]) -> Iterator[Edit]:
+    """Those that change the syntax tree to one that is not in `seen`, which grows."""
+    for edit in edits:
+        source = sources[edit.path]
+        key = None if unchanged(source, edit) else fingerprint(source, edit)
+        if key is not None and key not in seen:
+            seen.add(key)
+            yield edit
 
 
 def unchanged(source: Source, edit: Edit) -> bool:
@@ -336,15 +360,23 @@ def make_hints(diagnosis: Diagnosis) -> Hints:
     return Hints(o for o in diagnosis.observed.observations if o.test in diagnosis.targets)
 
 
-def ordered(sources: Mapping[str, Source], lines: Sequence[SuspiciousLine], hints: Hints) -> list[Edit]:
-    """All edits at `lines`, by suspicion times weight times the failure's hints, highest first."""
-    found: list[tuple[float, int, Edit]] = []
+def make_facts(diagnosis: Diagnosis) -> Facts:
+    failing = [o for o in diagnosis.observed.observations if o.test in diagnosis.targets]
+    return Facts(
+        exceptions=tuple(dict.fromkeys(o.exception for o in failing if o.exception)),
+        messages=tuple(dict.fromkeys(o.message for o in failing)),
+        places=frozenset((path, line) for o in failing for path, line, _ in o.frames),
+    )
+
+
+def likelihoods(
+    sources: Mapping[str, Source], lines: Sequence[SuspiciousLine], hints: Hints, facts: Facts
+) -> Iterator[tuple[float, Edit]]:
+    """All edits at `lines`, with suspicion times weight times the failure's hints."""
     for path in dict.fromkeys(line.path for line in lines):
         scores = {line.line: line.score for line in lines if line.path == path}
-        for edit in edits_of(sources[path], scores):
-            likely = scores.get(edit.line, 0.0) * edit.weight * hints.factor(edit)
-            found.append((-likely, len(found), edit))
-    return [edit for _, _, edit in sorted(found, key=lambda item: item[:2])]
+        for edit in edits_of(sources[path], scores, facts):
+            yield scores.get(edit.line, 0.0) * edit.weight * hints.factor(edit), edit
 
 
 def take(stream: Iterator[Edit], count: int) -> list[Edit]:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from agentforge.search.operators import edits_of
+from agentforge.search.operators import Facts, edits_of
 from agentforge.search.source import Source, fingerprint
 
 CASES = [
@@ -125,6 +125,111 @@ CASES = [
         "def f(x):\n    if x > 1:\n        y = 1\n    if x > 2:\n        y = 2\n    return y\n",
         "def f(x):\n    if x > 1:\n        y = 1\n    elif x > 2:\n        y = 2\n    return y\n",
     ),
+    (
+        "option of a builtin",
+        "def f(x):\n    return max([i for i in x])\n",
+        "def f(x):\n    return max([i for i in x], default=None)\n",
+    ),
+    (
+        "option as elsewhere",
+        "def f(x):\n    return g(x, deep=1)\n\n\ndef h(x):\n    return g(x)\n",
+        "def f(x):\n    return g(x, deep=1)\n\n\ndef h(x):\n    return g(x, deep=1)\n",
+    ),
+    ("lookup", "def f(d, k):\n    return d[k]\n", "def f(d, k):\n    return d.get(k)\n"),
+    ("getattr", "def f(x):\n    return x.n\n", "def f(x):\n    return getattr(x, 'n', None)\n"),
+    (
+        "callee of the file",
+        "def f(self, x):\n    self.show(x)\n    return str(x)\n",
+        "def f(self, x):\n    self.show(x)\n    return self.show(x)\n",
+    ),
+    (
+        "escape",
+        "import re\n\n\ndef f(x):\n    return re.compile(x)\n",
+        "import re\n\n\ndef f(x):\n    return re.compile(re.escape(x))\n",
+    ),
+    (
+        "one more type",
+        "def f(x):\n    return isinstance(x, list)\n",
+        "def f(x):\n    return isinstance(x, (list, tuple))\n",
+    ),
+    (
+        "membership",
+        "A = 'b'\n\n\ndef f(x):\n    return x == 'a'\n",
+        "A = 'b'\n\n\ndef f(x):\n    return x in ('a', 'b')\n",
+    ),
+    (
+        "one more member",
+        "A = 'c'\n\n\ndef f(x):\n    return x in ('a', 'b')\n",
+        "A = 'c'\n\n\ndef f(x):\n    return x in ('a', 'b', 'c')\n",
+    ),
+    ("quantifier", "import re\nX = re.compile(r'a+b')\n", "import re\nX = re.compile(r'a*b')\n"),
+    ("anchor", "import re\nX = re.compile(r'\\d+')\n", "import re\nX = re.compile(r'\\d+$')\n"),
+    ("escaped dot", "import re\nX = re.compile(r'a.b')\n", "import re\nX = re.compile(r'a\\.b')\n"),
+    ("character class", "import re\nX = re.compile(r'[a-z]+')\n", "import re\nX = re.compile(r'[a-z_]+')\n"),
+    (
+        "flags",
+        "import re\n\n\ndef f(x):\n    return re.match('a', x)\n",
+        "import re\n\n\ndef f(x):\n    return re.match('a', x, re.IGNORECASE)\n",
+    ),
+    ("conversion", "def f(x):\n    return '%s' % x\n", "def f(x):\n    return '%r' % x\n"),
+    ("text", "def f(x):\n    return '%s() (of %s)' % x\n", "def f(x):\n    return '%s (of %s)' % x\n"),
+    (
+        "filter",
+        "def f(x):\n    return [i.n for i in x]\n",
+        "def f(x):\n    return [i.n for i in x if i]\n",
+    ),
+    (
+        "no filter",
+        "def f(x):\n    return [i.n for i in x if (i.m)]\n",
+        "def f(x):\n    return [i.n for i in x]\n",
+    ),
+    (
+        "choice",
+        "def f(x):\n    return x.lower()\n",
+        "def f(x):\n    return x.lower() if x is not None else None\n",
+    ),
+    (
+        "any of",
+        "def f(x):\n    if x:\n        return 1\n    return 2\n",
+        "def f(x):\n    if x and any(x):\n        return 1\n    return 2\n",
+    ),
+    (
+        "operand joined",
+        "def f(x, n):\n    if not x.e and len(x.c) > n:\n        return x.c\n    return n\n",
+        "def f(x, n):\n    if not x.e and x.c and len(x.c) > n:\n        return x.c\n    return n\n",
+    ),
+    ("regrouped", "def f(a, b, c):\n    return a - b + c\n", "def f(a, b, c):\n    return a - (b + c)\n"),
+    (
+        "regrouped condition",
+        "def f(a, b, c):\n    return a and b or c\n",
+        "def f(a, b, c):\n    return a and (b or c)\n",
+    ),
+    (
+        "result returned",
+        "def f(self, x):\n    self.x = x\n",
+        "def f(self, x):\n    self.x = x\n    return self\n",
+    ),
+    (
+        "guard on an attribute",
+        "def f(self, x):\n    y = self.z + x\n    return y\n",
+        "def f(self, x):\n    if self.z is None:\n        return self\n    y = self.z + x\n    return y\n",
+    ),
+    (
+        "statement of another function",
+        "def g(x):\n    x.check()\n    return 1\n\n\ndef f(x):\n    return 2\n",
+        "def g(x):\n    x.check()\n    return 1\n\n\ndef f(x):\n    x.check()\n    return 2\n",
+    ),
+    (
+        "block of another function",
+        "def g(x):\n    if not x:\n        raise ValueError(x)\n    return 1\n\n\ndef f(x):\n    return 2\n",
+        "def g(x):\n    if not x:\n        raise ValueError(x)\n    return 1\n\n\n"
+        "def f(x):\n    if not x:\n        raise ValueError(x)\n    return 2\n",
+    ),
+    (
+        "expression of another function",
+        "def g(s):\n    return s.lower().strip()\n\n\ndef f(s):\n    return s.upper()\n",
+        "def g(s):\n    return s.lower().strip()\n\n\ndef f(s):\n    return s.lower().strip()\n",
+    ),
     ("default value", "def f(x, n=0):\n    return x + n\n", "def f(x, n=1):\n    return x + n\n"),
 ]
 
@@ -136,6 +241,48 @@ def test_the_fix_is_among_the_edits(before: str, after: str) -> None:
     wanted = ast.dump(ast.parse(after))
     results = [e.apply(source.data) for e in edits_of(source, lines) if fingerprint(source, e)]
     assert any(ast.dump(ast.parse(result)) == wanted for result in results)
+
+
+FACT_CASES = [
+    (
+        Facts(("KeyError",), ("'k'",), frozenset({("m.py", 3)})),
+        "def f(d):\n    # try it\n    x = d['k']  # may be missing\n    return x\n",
+        "def f(d):\n    # try it\n    try:\n        x = d['k']  # may be missing\n    except KeyError:\n"
+        "        x = None\n    return x\n",
+    ),
+    (
+        Facts(("UnicodeError",)),
+        "def f(d):\n    try:\n        return d()\n    except KeyError:\n        return 0\n",
+        "def f(d):\n    try:\n        return d()\n    except (KeyError, UnicodeError):\n        return 0\n",
+    ),
+    (
+        Facts(("NameError",), ("name 'OrderedDict' is not defined",)),
+        '"""Words."""\n\nimport os\n\n\ndef f():\n    return OrderedDict()\n',
+        '"""Words."""\n\nfrom collections import OrderedDict\nimport os\n\n\ndef f():\n'
+        "    return OrderedDict()\n",
+    ),
+    (
+        Facts(("NameError",), ("name 'valeu' is not defined",)),
+        "def f(value):\n    return valeu\n",
+        "def f(value):\n    return value\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "before", "after"), FACT_CASES)
+def test_what_the_failure_tells_makes_edits(facts: Facts, before: str, after: str) -> None:
+    source = Source("m.py", before.encode())
+    lines = dict.fromkeys(range(1, before.count("\n") + 1), 1.0)
+    assert after.encode() in [e.apply(source.data) for e in edits_of(source, lines, facts)]
+
+
+def test_only_expressions_whose_place_is_certain_are_edited_inside_f_strings() -> None:
+    text = 'def f(a, b):\n    return f"{a} and {b + a * 2:>{a}} {b!r}"\n'
+    source = Source("m.py", text.encode())
+    edits = list(edits_of(source, dict.fromkeys((1, 2), 1.0)))
+    kept = [e.apply(source.data) for e in edits if fingerprint(source, e)]
+    assert all(b"def f(a, b" in result for result in kept)
+    assert all(source.data[e.start : e.end] in (b"+", b"*") for e in edits if e.operator == "arithmetic")
 
 
 def test_only_the_given_lines_are_edited() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
+from functools import lru_cache
 
 from agentforge.search.operators.site import Site, others
 from agentforge.search.source import Edit
@@ -79,15 +80,15 @@ def siblings(site: Site) -> frozenset[str]:
 def callables(site: Site, node: ast.Name) -> Iterator[Edit]:
     for name in family(node.id):
         yield site.swap(node, name, "callable", 0.8)
-    called = [
-        n.func.id for n in site.file_scope.nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
-    ]
+    called = site.file_scope.called_names
     mine = [name for name in site.file_scope.module_names if name in called or likeness(name, node.id) > 0.6]
-    for name in others(dict.fromkeys([*mine, *called]), node.id, *family(node.id)):
+    for name in others(list(dict.fromkeys([*mine, *called]))[:40], node.id, *family(node.id)):
         yield site.swap(node, name, "callable", 0.1 + 0.3 * likeness(name, node.id))
 
 
+@lru_cache(maxsize=20_000)
 def likeness(left: str, right: str) -> float:
+    """How alike two names are, 0 to 1."""
     return difflib.SequenceMatcher(None, left, right).ratio()
 
 
@@ -108,12 +109,7 @@ def attributes(site: Site) -> Iterator[Edit]:
 
 def seen_attributes(site: Site, called: bool) -> list[str]:
     """Attribute names used in the file in the same way, and members of the class; at most forty."""
-    functions = {id(n.func) for n in site.file_scope.nodes if isinstance(n, ast.Call)}
-    used = [
-        n.attr
-        for n in site.file_scope.nodes
-        if isinstance(n, ast.Attribute) and (id(n) in functions) == called
-    ]
+    used = site.file_scope.attribute_names[called]
     owner = site.source.class_of(site.node)
     members = [n.name for n in owner.body if isinstance(n, ast.FunctionDef)] if owner else []
     node = site.node
@@ -172,13 +168,13 @@ def added_arguments(site: Site, node: ast.Call, present: list[str]) -> Iterator[
 def missing_parameters(site: Site, node: ast.Call) -> list[str]:
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     given = {k.arg for k in node.keywords}
-    for other in site.file_scope.nodes:
-        if isinstance(other, ast.FunctionDef) and other.name == name:
-            bound = other.args.args[:1] and other.args.args[0].arg in ("self", "cls")
-            wanted = [a.arg for a in other.args.args][len(node.args) + (1 if bound else 0) :]
-            wanted += [a.arg for a in other.args.kwonlyargs]
-            return [arg for arg in wanted if arg not in given]
-    return []
+    other = site.file_scope.functions.get(name)
+    if other is None:
+        return []
+    bound = other.args.args[:1] and other.args.args[0].arg in ("self", "cls")
+    wanted = [a.arg for a in other.args.args][len(node.args) + (1 if bound else 0) :]
+    wanted += [a.arg for a in other.args.kwonlyargs]
+    return [arg for arg in wanted if arg not in given]
 
 
 def sequences(site: Site) -> Iterator[Edit]:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from agentforge.search.source import Edit, Function, Source
+from agentforge.search.source import FUNCTIONS, Edit, Function, Source
 
 OPERAND_PARENTS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Attribute, ast.Starred, ast.Await)
 LOOSE = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Await)
 MAX_DONOR_CHARS = 80
+SIMPLE = (
+    ast.Assign,
+    ast.AugAssign,
+    ast.AnnAssign,
+    ast.Expr,
+    ast.Return,
+    ast.Raise,
+    ast.Delete,
+    ast.Continue,
+    ast.Break,
+)
 
 
 def parse_expression(text: str) -> ast.expr | None:
@@ -100,6 +112,81 @@ class Scope:
         return [*self.locals, *self.attributes, *self.used_globals[:4]]
 
     @cached_property
+    def calls(self) -> list[ast.Call]:
+        return [n for n in self.nodes if isinstance(n, ast.Call)]
+
+    @cached_property
+    def called_names(self) -> list[str]:
+        """Names that are called, each once."""
+        return list(dict.fromkeys(c.func.id for c in self.calls if isinstance(c.func, ast.Name)))
+
+    @cached_property
+    def attribute_names(self) -> dict[bool, list[str]]:
+        """Attribute names used here, by whether they are called."""
+        called = {id(c.func) for c in self.calls}
+        found: dict[bool, dict[str, None]] = {True: {}, False: {}}
+        for node in self.nodes:
+            if isinstance(node, ast.Attribute):
+                found[id(node) in called][node.attr] = None
+        return {key: list(names) for key, names in found.items()}
+
+    @cached_property
+    def functions(self) -> dict[str, Function]:
+        """The first function of each name."""
+        found: dict[str, Function] = {}
+        for node in self.nodes:
+            if isinstance(node, FUNCTIONS):
+                found.setdefault(node.name, node)
+        return found
+
+    @cached_property
+    def constants(self) -> dict[type, list[ast.Constant]]:
+        """Constants by type, docstrings and parts of f-strings left out, each text once."""
+        found: dict[type, dict[object, ast.Constant]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Constant) and not isinstance(
+                self.source.parents.get(node), (ast.Expr, ast.JoinedStr)
+            ):
+                found.setdefault(type(node.value), {}).setdefault(node.value, node)
+        return {kind: list(nodes.values()) for kind, nodes in found.items()}
+
+    @cached_property
+    def one_argument_callees(self) -> list[str]:
+        """What is called with one plain argument here (`str`, `self._print`), most often first."""
+        seen: Counter[str] = Counter()
+        for call in self.calls:
+            if len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred):
+                text = self.source.text(call.func)
+                if text.replace(".", "").isidentifier() and text.count(".") <= 2:
+                    seen[text] += 1
+        return [text for text, _ in seen.most_common(30)]
+
+    @cached_property
+    def simple_statements(self) -> list[str]:
+        """Texts of the one-line simple statements here, docstrings left out, each once."""
+        plain = (n for n in self.nodes if isinstance(n, SIMPLE))
+        code = (n for n in plain if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)))
+        texts = dict.fromkeys(self.source.text(n) for n in code)
+        return [text for text in texts if "\n" not in text]
+
+    @cached_property
+    def short_ifs(self) -> list[ast.If]:
+        """`if` statements without `else` whose body is one simple statement."""
+        plain = (n for n in self.nodes if isinstance(n, ast.If) and not n.orelse)
+        return [n for n in plain if len(n.body) == 1 and isinstance(n.body[0], SIMPLE)]
+
+    @cached_property
+    def tested_types(self) -> list[str]:
+        """Types that `isinstance` asks for here, single ones, each once."""
+        found: dict[str, None] = {}
+        for call in self.calls:
+            if isinstance(call.func, ast.Name) and call.func.id == "isinstance" and len(call.args) == 2:
+                kind = call.args[1]
+                for part in kind.elts if isinstance(kind, ast.Tuple) else [kind]:
+                    found[self.source.text(part)] = None
+        return list(found)[:12]
+
+    @cached_property
     def donors(self) -> list[ast.expr]:
         """Larger expressions of the same function, short and on one line, without repetition."""
         kinds = (ast.Call, ast.Subscript, ast.Attribute, ast.BinOp, ast.Compare, ast.ListComp, ast.UnaryOp)
@@ -145,6 +232,24 @@ def adder(value: ast.expr) -> str | None:
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What the failing tests tell: types of the exceptions, their messages, the innermost places."""
+
+    exceptions: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    places: frozenset[tuple[str, int]] = frozenset()
+
+    @cached_property
+    def unknown_names(self) -> tuple[str, ...]:
+        """Names that a NameError speaks of."""
+        found = (re.match(r"name '(\w+)' is not defined", message) for message in self.messages)
+        return tuple(dict.fromkeys(match.group(1) for match in found if match))
+
+
+NO_FACTS = Facts()
+
+
+@dataclass(frozen=True)
 class Site:
     """One node under edit."""
 
@@ -152,6 +257,7 @@ class Site:
     node: ast.AST
     scope: Scope
     file_scope: Scope
+    facts: Facts = NO_FACTS
 
     @property
     def parent(self) -> ast.AST | None:

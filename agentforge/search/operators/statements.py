@@ -6,20 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from agentforge.search.operators.site import Site, others
+from agentforge.search.operators.site import SIMPLE, Site, others
 from agentforge.search.source import Edit
 
-SIMPLE = (
-    ast.Assign,
-    ast.AugAssign,
-    ast.AnnAssign,
-    ast.Expr,
-    ast.Return,
-    ast.Raise,
-    ast.Delete,
-    ast.Continue,
-    ast.Break,
-)
 JUMPS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 MAX_MOVED_LINES = 8
 
@@ -212,17 +201,17 @@ def insertions(site: Site) -> Iterator[Edit]:
 def new_statements(site: Site, node: ast.stmt) -> Iterator[tuple[str, float]]:
     scope = site.scope
     own = site.text(node)
-    donors = [n for n in scope.nodes if isinstance(n, SIMPLE) and not is_docstring(n)]
-    for text in dict.fromkeys(site.source.text(n) for n in donors):
-        if text != own and "\n" not in text:
+    for text in scope.simple_statements:
+        if text != own:
             yield text, 0.2
     for container, method in scope.containers.items():
         for name in others(scope.locals, container):
             yield f"{container}.{method}({name})", 0.2
     inner = [n for n in scope.locals if n not in scope.containers]
+    stored = assigned(site)
     for left in scope.locals[:10]:
         for right in others(scope.locals[:10], left):
-            yield f"{left} = {right}", 0.1 if left in assigned(site) else 0.03
+            yield f"{left} = {right}", 0.1 if left in stored else 0.03
     for name in inner[:8]:
         yield f"{name} += 1", 0.12
         yield f"{name} -= 1", 0.06

@@ -157,9 +157,7 @@ def near_constants(value: object) -> list[tuple[str, float]]:
 
 def constants_of(scope: Scope, value: object) -> list[ast.Constant]:
     """Constants of the same type in `scope`, at most thirty."""
-    same = [n for n in scope.nodes if isinstance(n, ast.Constant) and type(n.value) is type(value)]
-    plain = [n for n in same if not isinstance(scope.source.parents.get(n), (ast.Expr, ast.JoinedStr))]
-    return plain[:30]
+    return scope.constants.get(type(value), [])[:30]
 
 
 NUMERIC = (ast.Name, ast.Call, ast.BinOp, ast.Attribute, ast.Subscript)
