@@ -178,6 +178,7 @@ class LiveBatch:
         """Drawn by rich's refresh thread."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
         with self._lock:
@@ -185,7 +186,10 @@ class LiveBatch:
             bar = ProgressBar(
                 total=max(total, 1), completed=progress.done, width=min(60, self._console.width)
             )
-            parts: list[RenderableType] = [bar, Text(self._footer(), "cyan", no_wrap=True)]
+            head = Table.grid()
+            head.add_row(bar)
+            head.add_row(Text(self._footer(), "cyan", no_wrap=True))
+            parts: list[RenderableType] = [head]
             if progress.rows:
                 parts.append(self._table())
             if self._phase:

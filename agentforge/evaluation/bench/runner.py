@@ -270,9 +270,8 @@ class Batch:
 
     def _judged_by_the_purse(self, outcome: TrialOutcome, claim: Claim) -> TrialOutcome:
         """A trial that ended because the batch had no more for it is no failure of the candidate."""
-        if not (
-            claim.tight and outcome.final and not outcome.passed and outcome.extra.get("fault") == "cost"
-        ):
+        failed = outcome.status in ("final", "ungraded") and not outcome.passed
+        if not (claim.tight and failed and outcome.extra.get("fault") == "cost"):
             return outcome
         self.stopped = self.stopped or LimitReached(
             "cost",
