@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,6 +49,7 @@ def compare(
         if found.unfinished:
             told = f"{source}: {len(found.unfinished)} trials have no final row and are left out"
             tell(f"{told}; `agentforge bench … --resume` redoes them", label="warning")
+    _refuse_namesakes([(source, found.rows[0].run) for source, found in read if source.is_dir()])
     comparison = compare_rows([row for _, found in read for row in found.rows])
     if report is not None:
         from agentforge.evaluation.report.write import write_report
@@ -59,6 +60,18 @@ def compare(
         print_json(comparison)
     else:
         _print(comparison)
+
+
+def _refuse_namesakes(batches: Sequence[tuple[Path, str]]) -> None:
+    """Two batches of one name would be taken for one run."""
+    seen: dict[str, Path] = {}
+    for folder, run in batches:
+        if run in seen:
+            raise UsageError(
+                f"{seen[run]} and {folder} both name their run {run!r}",
+                hint="compare different batches, and name new ones by `bench --name`",
+            )
+        seen[run] = folder
 
 
 def _print(comparison: Mapping[str, Any]) -> None:

@@ -171,7 +171,7 @@ def check_comparison(cli: Cli, first: Path, second: Path) -> None:
     assert compared["paired"]["batch->whole"]["n"] == 3
     twice = cli("compare", str(first), str(first), "--json")
     assert twice.code == 2
-    assert "duplicate" in twice.out + twice.err
+    assert "both name their run 'batch'" in twice.out + twice.err
 
 
 @pytest.mark.docker

@@ -29,6 +29,7 @@ from agentforge.evaluation.suites.quixbugs import (
 from agentforge.orchestrator.eventlog import Listener
 from agentforge.orchestrator.result import RunResult
 from agentforge.orchestrator.service import run_fix, scratch_folder
+from agentforge.orchestrator.store import RunRecord, RunStore
 from agentforge.repo.workspace import GitWorkspace
 from agentforge.sandbox.docker_sandbox import DockerSandbox
 
@@ -73,7 +74,9 @@ class QuixBugsBench:
     async def run(self, task: BenchTask, context: TrialContext) -> TrialOutcome:
         name = task.id
         sandbox = _judge(context.settings.sandbox, f"{context.run_id}-judge")
-        half = await failing_half(sandbox, self._suite, name)
+        half = self._begun_with(name, context) if context.resumes else None
+        if half is None:
+            half = await failing_half(sandbox, self._suite, name)
         tree = self._suite.tree(name, half)
         ran = await attempt(context, partial(_repair, name, tree, context))
         best = ran.run.state.best if ran.run.state is not None else None
@@ -83,6 +86,13 @@ class QuixBugsBench:
             judgement = judgement_of(await run_half(sandbox, held_out, name))
         outcome = outcome_of(ran, judgement)
         return outcome.model_copy(update={"extra": {**outcome.extra, "given_half": half}})
+
+    def _begun_with(self, name: str, context: TrialContext) -> int | None:
+        """The half that a run which goes on was given; None where its record does not tell."""
+        directory = RunStore(context.settings.data_home).runs / context.run_id
+        base = RunRecord(directory).manifest.get("base") or {}
+        halves = {self._suite.tree(name, half).digest: half for half in (0, 1)}
+        return halves.get(base.get("tree", ""))
 
 
 async def _repair(name: str, tree: Tree, context: TrialContext, listener: Listener) -> RunResult:
