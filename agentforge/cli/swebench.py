@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from agentforge.cli.bench_options import run_suite, with_shared_options
-from agentforge.cli.failures import report_failure, tell
+from agentforge.cli.failures import error_document, report_failure, tell
+from agentforge.cli.output import print_json
 from agentforge.core.errors import AgentForgeError, ExitCode, UsageError
 
 Dataset = Annotated[
@@ -93,6 +94,8 @@ def _bench(values: dict[str, Any]) -> int:
     try:
         values = _checked(values)
     except AgentForgeError as error:
+        if values["as_json"]:
+            print_json(error_document(error.what, error.hint, int(error.exit_code)))
         return report_failure(error)
     options = SwebenchOptions(
         dataset=_place(values["dataset"]),

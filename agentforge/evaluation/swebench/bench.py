@@ -19,11 +19,10 @@ from agentforge.evaluation.bench.protocol import BenchTask, Grade, TrialContext,
 from agentforge.evaluation.suites.protocol import SelfCheck
 from agentforge.evaluation.swebench import harness
 from agentforge.evaluation.swebench.dataset import load_dataset, require_gradable
-from agentforge.evaluation.swebench.images import note_pulled
+from agentforge.evaluation.swebench.images import check_engines_room, images_here, note_pulled
 from agentforge.evaluation.swebench.instance import (
     ImageMissing,
     Premises,
-    image_here,
     prepare,
     repository,
     task_of,
@@ -97,11 +96,11 @@ class SwebenchPredictions:
     async def preflight(self, tasks: Sequence[BenchTask]) -> None:
         """Engine and images. Some images may be missing: their instances say so; all of them may not."""
         await check_engine()
-        if self._options.pull:
-            return
-        names = [self._rows[task.id].instance.image for task in tasks]
-        here = await asyncio.to_thread(lambda: [image_here(name) for name in names])
-        if names and not any(here):
+        names = list(dict.fromkeys(self._rows[task.id].instance.image for task in tasks))
+        here = await asyncio.to_thread(images_here, names)
+        if self._options.pull and len(here) < len(names):
+            await asyncio.to_thread(check_engines_room)
+        elif names and not here:
             raise ImageError(
                 f"none of {len(names)} images is on this machine, {names[0]} is the first",
                 hint="pull or build them, name others with --image-map, or leave out --no-pull",
@@ -127,7 +126,7 @@ class SwebenchPredictions:
         with scratch_folder(context.settings.data_home, "swebench") as scratch:
             prepared = await prepare(instance, premises, scratch, lambda text: listener(Notice(text=text)))
             if prepared.pulled:
-                await asyncio.to_thread(note_pulled, context.folder, instance.image)
+                await asyncio.to_thread(note_pulled, context.folder, prepared.image, instance.image)
             with repository(prepared.tree, scratch) as source:
                 task = task_of(instance, str(source), prepared.image, hints=options.hints)
                 return await run_fix(task, context.settings, listener=listener, run_id=context.run_id)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from agentforge.core.errors import EnvironmentFault
-from agentforge.evaluation.swebench.outcomes import Judged, Outcome, judged_by_logs, judged_by_report
+from agentforge.evaluation.swebench.outcomes import Judged, judged_by_logs, judged_by_report
 from agentforge.evaluation.swebench.predictions import PREDICTIONS, Prediction, write_predictions
 from agentforge.orchestrator.store import recorded_in, write_atomically
 from agentforge.sandbox import labels
@@ -214,13 +214,10 @@ class _Run:
         self._settle(name, judged)
 
     def _settle_rest(self, code: int) -> None:
-        summary = _summary(self.folder / f"{self._model}.{self.order.run_id}.json")
+        last_words = f"the harness ended with {code}: {_tail(self.folder / _LOG)}"
         for prediction in list(self._pending.values()):
             name = prediction.instance_id
-            found = judged_by_logs(self._place(name), name, prediction.model_patch, summary)
-            if summary is None:
-                why = f"the harness ended with {code} and no summary: {_tail(self.folder / _LOG)}"
-                found = Judged(Outcome.INFRA, detail=why)
+            found = judged_by_logs(self._place(name), name, prediction.model_patch, last_words)
             self._settled(name, found)
 
 
@@ -266,14 +263,6 @@ def _environment() -> dict[str, str]:
         if name in _KEPT_VARIABLES or name.startswith("DOCKER_")
     }
     return {**kept, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
-
-
-def _summary(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _tail(path: Path) -> str:

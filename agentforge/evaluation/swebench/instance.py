@@ -87,15 +87,6 @@ def task_of(instance: Instance, source: str, image: str, *, hints: bool = False)
     )
 
 
-def image_here(name: str) -> bool:
-    """Whether the engine has the image. Blocks."""
-    client = connect()
-    try:
-        return get_image(client, name) is not None
-    finally:
-        client.close()
-
-
 def _prepare(
     instance: Instance, premises: Premises, scratch: Path, guard: Guard, progress: Progress
 ) -> Prepared:

@@ -53,10 +53,10 @@ def judged_by_report(folder: Path, instance_id: str, patch: str) -> Judged | Non
     """The verdict in an instance's folder, None where there is none or it is about another patch."""
     try:
         report = json.loads((folder / "report.json").read_text("utf-8"))[instance_id]
-        about = (folder / "patch.diff").read_text("utf-8", errors="surrogateescape")
+        about = (folder / "patch.diff").read_bytes()
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if about != patch or not isinstance(report, dict):
+    if about != patch.encode("utf-8", "surrogatepass") or not isinstance(report, dict):
         return None
     passed, failed = _tests(report)
     outcome = Outcome.RESOLVED if report.get("resolved") is True else Outcome.UNRESOLVED
@@ -67,15 +67,17 @@ def judged_by_report(folder: Path, instance_id: str, patch: str) -> Judged | Non
     return Judged(outcome, len(passed), len(passed) + len(failed), detail, tuple(failed), report)
 
 
-def judged_by_logs(folder: Path, instance_id: str, patch: str, summary: dict[str, Any] | None) -> Judged:
-    """The verdict once the harness has ended; `summary` is its own, None where it wrote none."""
+def judged_by_logs(folder: Path, instance_id: str, patch: str, last_words: str) -> Judged:
+    """The verdict once the harness has ended; `last_words` of it where it left no log of the instance.
+
+    Its summary is not needed: it may break down over it when everything is judged, as when somebody
+    else's container goes away meanwhile.
+    """
+    if not patch:
+        return Judged(Outcome.EMPTY, detail="there is no patch")
     found = judged_by_report(folder, instance_id, patch)
     if found is not None:
         return found
-    if summary is None:
-        return Judged(Outcome.INFRA, detail="the harness wrote no summary")
-    if instance_id in summary.get("empty_patch_ids", ()):
-        return Judged(Outcome.EMPTY, detail="there is no patch")
     log = _text(folder / "run_instance.log")
     if _APPLY_FAILED in log:
         return Judged(Outcome.APPLY_FAILED, detail=_after(log, _APPLY_FAILED))
@@ -86,7 +88,7 @@ def judged_by_logs(folder: Path, instance_id: str, patch: str, summary: dict[str
         missing = _NO_IMAGE in log
         detail = _after(log, _NO_CONTAINER).partition(": ")[2]
         return Judged(Outcome.IMAGE_MISSING if missing else Outcome.INFRA, detail=detail[:300])
-    return Judged(Outcome.INFRA, detail=_last_line(log) or "the harness left no log of it")
+    return Judged(Outcome.INFRA, detail=_last_line(log) or last_words)
 
 
 def _tests(report: dict[str, Any]) -> tuple[list[str], list[str]]:
