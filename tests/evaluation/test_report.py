@@ -51,7 +51,7 @@ def test_every_table_has_the_same_cells_in_every_form() -> None:
         assert latex(table).count(r"\\") == len(table.rows) + 1
 
 
-def test_the_report_is_whole_self_contained_and_the_same_every_time(tmp_path: Path) -> None:
+def test_eg17_af42_the_report_is_whole_self_contained_and_the_same_every_time(tmp_path: Path) -> None:
     first = write_report(comparison(), tmp_path / "a")
     second = write_report(comparison(), tmp_path / "b")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]

@@ -56,7 +56,7 @@ def test_published_rows_give_the_independently_computed_figures(given_rows: Path
 
 
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=9).filter(any))
-def test_the_permutation_test_counts_every_assignment_of_signs(values: list[int]) -> None:
+def test_eg18_the_permutation_test_counts_every_assignment_of_signs(values: list[int]) -> None:
     statistic, p_value, effective = wilcoxon_permutation([Fraction(value, 5) for value in values])
     sizes = sorted(abs(value) for value in values if value)
     ranks = {size: sum(i for i, s in enumerate(sizes, 1) if s == size) / sizes.count(size) for size in sizes}

@@ -60,7 +60,7 @@ def test_the_suite_is_ten_of_each_with_boundary_canonical_and_stress_tests() -> 
 
 
 @pytest.mark.docker
-async def test_every_reference_passes_and_every_mutant_fails_through_the_sandbox() -> None:
+async def test_eg10_every_reference_passes_and_every_mutant_fails_through_the_sandbox() -> None:
     async with DockerSandbox(SandboxSettings(pool=0), "test-suites") as sandbox:
         found = await self_check(SUITE, sandbox)
     assert found.problems == ()

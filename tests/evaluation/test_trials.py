@@ -64,7 +64,7 @@ def test_runs_with_other_problems_are_paired_over_the_shared_ones_and_the_rest_i
     assert contrast["unpaired_problems"] == ["q", "r"]
 
 
-def test_runs_without_a_shared_problem_give_no_test() -> None:
+def test_eg18_runs_without_a_shared_problem_give_no_test() -> None:
     paired = compare(rows(row(), row(run="b", problem="q")))["paired"]
     assert paired["a->b"] == {"n": 0, "unpaired_problems": ["p", "q"]}
 
