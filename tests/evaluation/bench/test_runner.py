@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentforge.config.settings import ModelSettings, Price, Settings
+from agentforge.core.chat import Message, ModelRequest
 from agentforge.core.errors import EnvironmentFault, LimitReached, UsageError
 from agentforge.core.events import Event
 from agentforge.evaluation.bench import runner
@@ -30,6 +33,8 @@ from agentforge.evaluation.bench.runner import BatchEnd, BatchRequest, run_batch
 from agentforge.evaluation.bench.selection import Selection
 from agentforge.evaluation.suites.protocol import SelfCheck
 from agentforge.evaluation.trials import TrialRow
+from agentforge.models.ledger import Charge
+from agentforge.models.record import Asked, CallRecord
 
 PRICED = ModelSettings(base_url="http://127.0.0.1:9/v1", name="m", prices={"m": Price(input=1, output=1)})
 Play = Callable[[BenchTask, TrialContext], TrialOutcome]
@@ -290,6 +295,41 @@ async def test_cancelled_it_leaves_a_folder_to_go_on_with(batch: Callable[..., A
     suite.seen.clear()
     assert (await batch(suite, resume=True)).summary["passed"] == 3
     assert [name for name, *_ in suite.seen] == ["t1", "t2"]
+
+
+def paid_call(cost_usd: float) -> str:
+    """A line of calls.jsonl."""
+    request = ModelRequest(agent="coder", messages=(Message(role="user", content="x"),), model="m")
+    now = datetime.now(UTC)
+    call = CallRecord(
+        call=1, key="k", agent="coder", model="m", request=request, asked=Asked(), started=now, ended=now,
+        charges=(Charge(agent="coder", model="m", prompt_tokens=7, completion_tokens=3, cost_usd=cost_usd),),
+    )  # fmt: skip
+    return call.model_dump_json() + "\n"
+
+
+async def test_a_dead_run_that_cannot_go_on_was_paid_for_all_the_same(
+    batch: Callable[..., Any], tmp_path: Path
+) -> None:
+    suite = Suite(size=2)
+    task = asyncio.ensure_future(batch(suite))
+    await suite.second.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    [dead] = [json.loads(line) for line in (tmp_path / "out/started.jsonl").read_text().splitlines()][1:]
+    record = tmp_path / "out/runs" / dead["run_id"]
+    record.mkdir(parents=True)
+    (record / "calls.jsonl").write_text(paid_call(0.2))  # and no run.json: it cannot be gone on with
+    suite.seen.clear()
+    end = await batch(suite, resume=True, max_cost_usd=1.0)
+    assert [name for name, *_ in suite.seen] == ["t1"]
+    assert suite.seen[0][3] == pytest.approx(1.0 - 0.1 - 0.2), "what the dead run cost is gone"
+    lost, final = read_trials(tmp_path / "out")[1:]
+    assert (lost.status, lost.cost_usd, lost.calls, lost.tokens) == ("interrupted", 0.2, 1, 10)
+    assert (final.status, final.problem) == ("final", "t1")
+    assert end.summary["cost_usd"] == pytest.approx(0.4)
+    assert end.summary["outcomes"] == {"passed": 2}
 
 
 def test_instances_are_named_filtered_shuffled_and_sliced_in_this_order() -> None:
