@@ -34,13 +34,14 @@ from agentforge.sandbox.own_image import named_image
 if TYPE_CHECKING:
     from docker import DockerClient
 
+PYTHON = "agentforge.python"
 CHECKOUT = "/testbed"
 ACTIVATE = "/opt/miniconda3/bin/activate"
 ENVIRONMENT_NAME = "testbed"
 MAX_TREE_MB = 1024
 MAX_FILES = 200_000
 _READ_TIMEOUT_S = 180.0
-_RECIPE = "1"
+_RECIPE = "2"
 _NO_COMMIT = 41
 # A file, since older gits do not take `safe.directory` from the command line.
 _GIT = """set -e
@@ -68,9 +69,10 @@ rm -rf "$1"
 ln -s {REPO} "$1"
 find {GENERATED_DIR} -type f | wc -l
 """
-_ACTIVATED = (
-    f'. {ACTIVATE} && conda activate {ENVIRONMENT_NAME} && command -v python && printf "%s\\n" "$PATH"'
-)
+_ACTIVATED = f""". {ACTIVATE} && conda activate {ENVIRONMENT_NAME} && command -v python >/dev/null || exit 1
+printf '%s\\n' "$PATH"
+python -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+"""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,13 @@ def agent_image(
     return tag
 
 
+def python_of(client: DockerClient, image: str) -> tuple[int, int]:
+    """Version of the Python in an agent's image, (0, 0) where the image does not say."""
+    found = get_image(client, image)
+    major, _, minor = (found.labels.get(PYTHON, "") if found is not None else "").partition(".")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
+
+
 def _derive(
     client: DockerClient, settings: SandboxSettings, image: str, source: str, tag: str, guard: Guard
 ) -> None:
@@ -195,7 +204,7 @@ def _derive(
         activated = builder.run(
             ["bash", "-c", _ACTIVATED], user="0:0", doing=f"activating the environment of {image}", hint=hint
         ).split("\n")
-        path = activated[-2] if len(activated) > 1 else ""
+        path, version = activated[-3:-1] if len(activated) > 2 else ("", "")
         if not path.startswith("/"):
             raise ImageError(f"{image}: its environment cannot be activated", hint=hint)
         counted = builder.run(
@@ -209,5 +218,6 @@ def _derive(
             labels.RECIPE: tag.rpartition(":")[2],
             labels.CREATED: datetime.now(UTC).isoformat(timespec="seconds"),
             GENERATED: counted.split()[-1],
+            PYTHON: version,
         }
         builder.commit(tag, image_labels, environment={"PATH": path, "PYTHONDONTWRITEBYTECODE": "1"})

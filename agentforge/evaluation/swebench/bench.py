@@ -128,7 +128,9 @@ class SwebenchPredictions:
             if prepared.pulled:
                 await asyncio.to_thread(note_pulled, context.folder, prepared.image, instance.image)
             with repository(prepared.tree, scratch) as source:
-                task = task_of(instance, str(source), prepared.image, hints=options.hints)
+                task = task_of(
+                    instance, str(source), prepared.image, hints=options.hints, python=prepared.python
+                )
                 return await run_fix(task, context.settings, listener=listener, run_id=context.run_id)
 
     def _outcome(self, name: str, ran: Ran, settings: Settings) -> TrialOutcome:

@@ -23,10 +23,14 @@ from agentforge.sandbox.base_image import get_image
 from agentforge.sandbox.builder import Progress
 from agentforge.sandbox.container import Guard
 from agentforge.sandbox.engine import connect, engine_errors
-from agentforge.sandbox.instance_image import agent_image, read_checkout
+from agentforge.sandbox.instance_image import agent_image, python_of, read_checkout
 
 RUNNERS = {"django/django": "python tests/runtests.py --parallel 1"}
 """Projects whose own runner no file of theirs names; every other one is detected."""
+REPORTED_FROM = (3, 7)
+"""What our reporter for pytest needs; older environments run theirs as one command with a JUnit report."""
+JUNIT = ".agentforge-junit.xml"
+OLD_PYTEST = f"env python -m pytest -p no:cacheprovider --junitxml={JUNIT}"
 _OTHER_IMAGE = "pull or build it, or name another one with --image-map"
 
 
@@ -51,6 +55,7 @@ class Prepared:
     tree: Tree
     image: str
     pulled: bool = False
+    python: tuple[int, int] = (0, 0)
 
 
 async def prepare(instance: Instance, premises: Premises, scratch: Path, progress: Progress) -> Prepared:
@@ -73,17 +78,22 @@ def repository(tree: Tree, scratch: Path) -> Iterator[Path]:
         yield workspace.git_dir
 
 
-def task_of(instance: Instance, source: str, image: str, *, hints: bool = False) -> RepairTask:
+def task_of(
+    instance: Instance, source: str, image: str, *, hints: bool = False, python: tuple[int, int] = (0, 0)
+) -> RepairTask:
     """The issue as it was written; `hints` adds what was said under it later."""
     text = instance.problem_statement
     if hints and instance.hints.strip():
         text = f"{text.rstrip()}\n\nComments on the issue:\n\n{instance.hints}"
     title = instance.problem_statement.strip().partition("\n")[0].strip()[:200]
+    runner = RUNNERS.get(instance.repo)
+    old = runner is None and (0, 0) < python < REPORTED_FROM
     return RepairTask(
         repository=RepositoryRef(source=source),
         issue=Issue(text=text, title=title, source=instance.instance_id),
         image=image,
-        test_command=RUNNERS.get(instance.repo),
+        test_command=OLD_PYTEST if old else runner,
+        junit=JUNIT if old else "",
     )
 
 
@@ -101,7 +111,7 @@ def _prepare(
         else:
             tree = read_checkout(client, premises.settings, instance.image, instance.base_commit, guard).tree
         image = agent_image(client, premises.settings, instance.image, guard, progress)
-        return Prepared(tree, image, pulled)
+        return Prepared(tree, image, pulled, python_of(client, image))
     finally:
         client.close()
 

@@ -8,11 +8,13 @@ from agentforge.config.settings import SandboxSettings
 from agentforge.core.errors import ImageError
 from agentforge.core.ports import EnvironmentSpec, Job, TestRequest
 from agentforge.core.tree import TreeFile
+from agentforge.evaluation.swebench.instance import task_of
+from agentforge.evaluation.swebench.rows import read_row
 from agentforge.sandbox import DockerSandbox
 from agentforge.sandbox.container import Guard
 from agentforge.sandbox.engine import connect
-from agentforge.sandbox.instance_image import agent_image, read_checkout
-from tests.evaluation.swebench.instances import AREA, FIXED, HIDDEN, Project
+from agentforge.sandbox.instance_image import agent_image, python_of, read_checkout
+from tests.evaluation.swebench.instances import AREA, FIXED, HIDDEN, SECRET, Project, row
 
 LOOK = """for place in / /testbed /workspace/repo /opt/env; do ls -a $place; done
 find / -xdev -name .git -o -xdev -name packed-refs 2>/dev/null
@@ -33,6 +35,8 @@ async def test_af33_the_agents_tree_and_image_hold_no_later_history(
         checkout = read_checkout(client, settings, instance_image, project.base, Guard())
         image = agent_image(client, settings, instance_image, Guard(), print)
         assert agent_image(client, settings, instance_image, Guard(), pytest.fail) == image
+        python = python_of(client, image)
+        assert python >= (3, 11)
         with pytest.raises(ImageError, match="not on this machine"):
             agent_image(client, settings, "agentforge-test/none:latest", Guard(), print)
     finally:
@@ -68,5 +72,13 @@ async def test_af33_the_agents_tree_and_image_hold_no_later_history(
         report = await sandbox.run_tests(environment, mended, request)
         assert not report.failed
         assert len(report.passed) == 2
+        # An environment that is too old for our reporter is run as one command, told by test all the same.
+        instance = read_row(row(project, 1, instance_image), "here").instance
+        old = task_of(instance, "x", image, python=(3, 6))
+        spec = EnvironmentSpec(image=image, test_command=old.test_command, junit=old.junit)
+        as_command = await sandbox.run_tests(await sandbox.prepare(judge, spec), judge, request)
+        assert any(SECRET in each for each in as_command.failed), as_command.output
+        assert any("test_square" in each for each in as_command.passed)
+        assert task_of(instance, "x", image, python=python).test_command is None
     finally:
         await sandbox.close()
