@@ -105,7 +105,8 @@ async def test_eg07_the_judge_accepts_the_right_programs_and_refuses_the_wrong_o
     # A reference that is wrong, and a "bug" that is none.
     (tmp_path / "correct_python_programs/larger.py").write_text(WRONG["larger"])
     (tmp_path / program_path("area")).write_text(RIGHT["area"])
-    check = await check_quixbugs(suite, DockerSandbox(SandboxSettings(), "t"), suite.names, 120)
+    sandbox = DockerSandbox(SandboxSettings(), "t")
+    check = await check_quixbugs(suite, sandbox, sandbox, suite.names, 120)
     assert check.problems == (
         "larger: the reference fails 3 of 5 cases",
         "area: the program with the bug passes",

@@ -34,7 +34,6 @@ from agentforge.repo.workspace import GitWorkspace
 from agentforge.sandbox.docker_sandbox import DockerSandbox
 
 _SELF_CHECK_TEST_S = 3.0
-"""Many of the bugs are endless loops: the check waits less for each than a trial does."""
 _SELF_CHECK_S = 1200.0
 
 
@@ -66,10 +65,12 @@ class QuixBugsBench:
 
     async def self_check(self, tasks: Sequence[BenchTask]) -> SelfCheck | None:
         limits = judging_settings(self._settings.sandbox)
-        patience = min(_SELF_CHECK_TEST_S, limits.test_timeout_s)
-        sandbox = _judge(limits.model_copy(update={"test_timeout_s": patience}), "bench-self-check")
+        short = {"test_timeout_s": min(_SELF_CHECK_TEST_S, limits.test_timeout_s)}
+        patient, hasty = (
+            _judge(each, "bench-self-check") for each in (limits, limits.model_copy(update=short))
+        )
         names = tuple(task.id for task in tasks)
-        return await check_quixbugs(self._suite, sandbox, names, _SELF_CHECK_S)
+        return await check_quixbugs(self._suite, patient, hasty, names, _SELF_CHECK_S)
 
     async def run(self, task: BenchTask, context: TrialContext) -> TrialOutcome:
         name = task.id

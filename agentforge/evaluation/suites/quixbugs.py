@@ -110,11 +110,14 @@ async def failing_half(sandbox: Sandbox, suite: QuixBugs, name: str) -> int:
 
 
 async def check_quixbugs(
-    suite: QuixBugs, sandbox: Sandbox, names: tuple[str, ...], timeout_s: float
+    suite: QuixBugs, patient: Sandbox, hasty: Sandbox, names: tuple[str, ...], timeout_s: float
 ) -> SelfCheck:
-    """The corrected programs pass all their cases, the programs as they are fail at least one."""
+    """The corrected programs pass all their cases, the programs as they are fail at least one.
+
+    Many bugs are endless loops, so these run in `hasty`, whose limit of one test may be short.
+    """
     found: list[str] = []
-    for correct in (True, False):
+    for sandbox, correct in ((patient, True), (hasty, False)):
         tree = suite.whole_tree(names, correct=correct)
         environment = await sandbox.prepare(tree, EnvironmentSpec())
         request = TestRequest(targets=tuple(map(cases_path, names)), timeout_s=timeout_s)
