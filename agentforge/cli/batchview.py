@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from agentforge.cli.failures import reader_may_leave
 from agentforge.cli.sanitize import one_line
 from agentforge.cli.view import REFRESHES_PER_SECOND, error_console
-from agentforge.cli.words import describe, seconds
+from agentforge.cli.words import describe, plural, seconds
 from agentforge.core.events import Event, Notice
 from agentforge.evaluation.bench.batch import Key
 from agentforge.evaluation.bench.protocol import TrialSpec
@@ -106,7 +106,8 @@ class PlainBatch:
 
     def opened(self, folder: Path, planned: Sequence[Key], rows: Sequence[TrialRow], workers: int) -> None:
         self._progress.opened(planned, rows, workers)
-        self._say(f"{len(planned)} trials in {folder}, {self._progress.done} of them done, {workers} workers")
+        done, at_work = self._progress.done, plural(workers, "worker")
+        self._say(f"{plural(len(planned), 'trial')} in {folder}, {done} done already, {at_work}")
 
     def phase(self, text: str) -> None:
         self._say(text)
@@ -201,7 +202,7 @@ class LiveBatch:
         progress, eta = self._progress, self._progress.left_s()
         left = f" · about {seconds(eta)} left" if eta else ""
         return (
-            f"{progress.done} of {len(progress.planned)} trials · {progress.passed} passed · "
+            f"{progress.done} of {plural(len(progress.planned), 'trial')} · {progress.passed} passed · "
             f"${progress.cost:.4f} · {seconds(progress.elapsed)}{left}"
         )
 
@@ -229,4 +230,4 @@ def named(task: str, trial: int) -> str:
 def spend_of(row: TrialRow) -> str:
     """Calls, tokens and cost of one trial in words."""
     cost = "price unknown" if row.cost_usd is None else f"${row.cost_usd:.4f}"
-    return f"{row.calls} calls, {row.tokens} tokens, {cost}, {seconds(row.wallclock)}"
+    return f"{plural(row.calls, 'call')}, {plural(row.tokens, 'token')}, {cost}, {seconds(row.wallclock)}"

@@ -10,6 +10,7 @@ import typer
 
 from agentforge.cli.failures import tell
 from agentforge.cli.output import JsonOption, print_json, print_table
+from agentforge.cli.words import plural
 from agentforge.core.errors import UsageError
 
 app = typer.Typer(help="What the numbers of several runs support.", rich_markup_mode=None)
@@ -47,8 +48,8 @@ def compare(
     read = [(source, read_all(source)) for source in sources]
     for source, found in read:
         if found.unfinished:
-            told = f"{source}: {len(found.unfinished)} trials have no final row and are left out"
-            tell(f"{told}; `agentforge bench … --resume` redoes them", label="warning")
+            left_out = plural(len(found.unfinished), "trial")
+            tell(f"{source}: {left_out} without a final row left out; --resume runs them", label="warning")
     _refuse_namesakes([(source, found.rows[0].run) for source, found in read if source.is_dir()])
     comparison = compare_rows([row for _, found in read for row in found.rows])
     if report is not None:

@@ -54,7 +54,7 @@ def test_plain_lines_name_worker_outcome_cost_and_time_left() -> None:
     out, clock = io.StringIO(), Clock()
     play(PlainBatch(out, clock), clock)
     lines = out.getvalue().splitlines()
-    assert lines[0].endswith("4 trials in out, 1 of them done, 2 workers")
+    assert lines[0].endswith("4 trials in out, 1 done already, 2 workers")
     assert "worker 1  starts t1" in lines[2]
     assert "worker 2  goes on with t2" in lines[3]
     assert "\x1b" not in out.getvalue()

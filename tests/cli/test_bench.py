@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from agentforge.evaluation.bench.batch import open_batch
+from agentforge.evaluation.trials import TrialRow
 from tests.cli.conftest import Ended
 from tests.support.model_server import Body, Reply, ScriptedModel
 
@@ -222,3 +224,20 @@ def test_a_dry_run_names_what_would_be_run(cli: Cli) -> None:
     assert len(ids) == 3
     assert ids != sorted(ids)
     assert {row["category"] for row in document["instances"]} == {"dp"}
+
+
+def test_compare_says_which_trials_of_a_batch_have_no_final_row(cli: Cli, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with open_batch(tmp_path / name, {}, {}) as folder:
+            for number in range(4):
+                spoiled = {"status": "infra", "error_class": "infra"} if number == 3 else {}
+                values = {"run": name, "problem": f"p{number}", "passed": number < 2, **spoiled}
+                folder.append(TrialRow.model_validate(values))
+    ended = cli("compare", str(tmp_path / "first"), str(tmp_path / "second"), "--json")
+    assert ended.code == 0
+    assert ended.err.count("1 trial without a final row left out") == 2
+    runs = json.loads(ended.out)["runs"]
+    assert {run: (told["n_trials"], told["harness_failures"]) for run, told in runs.items()} == {
+        "first": (3, 0),
+        "second": (3, 0),
+    }

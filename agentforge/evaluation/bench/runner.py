@@ -351,7 +351,7 @@ class Batch:
         ]
         bench = self.plan.bench
         if waiting and isinstance(bench, Grader):
-            self.watcher.phase(f"grading {len(waiting)} trials")
+            self.watcher.phase(f"the judge of the batch has {len(waiting)} to grade")
             await bench.grade(waiting, self.folder.path, self._settle)
 
     def _settle(self, waiting: Ungraded, grade: Grade) -> None:
