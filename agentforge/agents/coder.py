@@ -11,6 +11,7 @@ from agentforge.agents.edit_prompt import EditPrompt
 from agentforge.agents.focus import choose_focus
 from agentforge.agents.ladder import RAISED_TEMPERATURE, EditResult, OnRefused, Sampling, descend
 from agentforge.config.settings import AgentName, EditFormat
+from agentforge.core.facts import Facts
 from agentforge.core.plan import Step
 from agentforge.core.ports import TokenSink
 from agentforge.core.retrieval import Retrieved
@@ -27,6 +28,8 @@ class EditContext:
     issue: Issue
     retrieved: Retrieved = field(default_factory=Retrieved)
     failures: str = ""
+    facts: Facts | None = None
+    """What was observed on the base; None where nothing was, or it is not to be told."""
 
 
 @dataclass(frozen=True)
@@ -76,4 +79,5 @@ def coder_prompt(step: Step, context: EditContext, tree: Tree) -> EditPrompt:
         places=(*step_places(step, symbols), *elsewhere),
         focus=choose_focus(tree, step, symbols, context.issue.text),
         failures=context.failures,
+        facts=context.facts,
     )

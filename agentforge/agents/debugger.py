@@ -130,6 +130,7 @@ def debugger_prompt(
         places=(*edited, *step_places(step, symbols), *frames, *elsewhere, *tests),
         focus=focus,
         failures=describe_failures(failing.report, failing.wanted),
+        facts=context.facts,
         diff=failing.diff,
         failed_places=failed,
         wide=decision.deadlock,

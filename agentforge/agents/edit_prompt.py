@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 from agentforge.agents.context import CodeView, Place, clip, code_views
 from agentforge.agents.ladder import Refusal, Rung
+from agentforge.agents.observed import describe_facts
 from agentforge.agents.prompts import render
 from agentforge.core.chat import Message
+from agentforge.core.facts import Facts
 from agentforge.core.tree import Tree
 from agentforge.models.ledger import estimate_tokens
 
 OVERHEAD_TOKENS = 600
 """What the fixed words of the longest edit prompt take."""
+FACTS_SHARE = 0.12
+"""What facts may take of the room; it comes off the code's share."""
 
 _NAMES: dict[Rung, str] = {
     "diff": "a unified diff",
@@ -39,6 +43,7 @@ class EditPrompt:
     diff: str = ""
     failed_places: tuple[str, ...] = ()
     wide: bool = False
+    facts: Facts | None = None
 
     def compose(self, rung: Rung, refusals: tuple[Refusal, ...], budget: int) -> tuple[Message, ...]:
         """The messages for `rung`, within about `budget` tokens."""
@@ -50,7 +55,7 @@ class EditPrompt:
             rung=rung,
             **self._common(room),
             diff=clip(self.diff, int(room * 0.12)),
-            views=self._views(int(room * 0.45)),
+            views=self._views(int(room * (0.45 if self.facts is None else 0.45 - FACTS_SHARE))),
             refusals=_quoted(refusals, int(room * 0.12)),
         )
 
@@ -71,6 +76,7 @@ class EditPrompt:
             "issue": clip(self.issue, int(room * 0.25)),
             "description": clip(self.description, int(room * 0.05) + 40),
             "failures": clip(self.failures, int(room * 0.15)),
+            "facts": describe_facts(self.facts, int(room * FACTS_SHARE)),
             "failed_places": self.failed_places,
         }
 

@@ -8,12 +8,15 @@ from typing import ClassVar
 
 from agentforge.agents.base import Agent, Compose, was_cut
 from agentforge.agents.context import clip, code_views, symbol_places
+from agentforge.agents.edit_prompt import FACTS_SHARE
+from agentforge.agents.observed import describe_facts
 from agentforge.agents.plan_parser import PlanProblem, parse_plan, plan_for
 from agentforge.agents.prompts import render
 from agentforge.agents.recall import recall
 from agentforge.config.settings import AgentName
 from agentforge.core.chat import Message
 from agentforge.core.errors import ModelError
+from agentforge.core.facts import Facts
 from agentforge.core.paths import is_test_path
 from agentforge.core.plan import Plan
 from agentforge.core.ports import TokenSink
@@ -36,6 +39,7 @@ class Planner(Agent):
         retrieved: Retrieved,
         tree: Tree,
         *,
+        facts: Facts | None = None,
         sink: TokenSink | None = None,
         on_problem: Callable[[str], None] | None = None,
     ) -> Plan:
@@ -48,7 +52,7 @@ class Planner(Agent):
         for attempt in range(MAX_REASKS + 1):
             try:
                 completion = await self.ask(
-                    _composer(issue, retrieved, tree, problem), sink=sink, attempt=attempt
+                    _composer(issue, retrieved, tree, problem, facts), sink=sink, attempt=attempt
                 )
                 if was_cut(completion):
                     raise PlanProblem(CUT)
@@ -65,13 +69,15 @@ def fallback_plan(retrieved: Retrieved, tree: Tree, why: str) -> Plan:
     return plan_for(why, [symbol.path for symbol in retrieved.symbols], tree)
 
 
-def _composer(issue: Issue, retrieved: Retrieved, tree: Tree, problem: str) -> Compose:
+def _composer(issue: Issue, retrieved: Retrieved, tree: Tree, problem: str, facts: Facts | None) -> Compose:
     def compose(budget: int) -> tuple[Message, ...]:
         room = max(120, budget - 700)
+        code_share = 0.5 if facts is None else 0.5 - FACTS_SHARE
         return render(
             "planner",
             issue=clip(issue.text, int(room * 0.3)),
-            views=code_views(tree, symbol_places(retrieved.symbols), int(room * 0.5), small=600),
+            views=code_views(tree, symbol_places(retrieved.symbols), int(room * code_share), small=600),
+            facts=describe_facts(facts, int(room * FACTS_SHARE)),
             recalled=recall(retrieved, int(room * 0.15)),
             problem=problem,
             example=example_of(retrieved),

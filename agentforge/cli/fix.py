@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentforge.config.load import Resolved
     from agentforge.config.settings import Settings
     from agentforge.core.patch import Patch
-    from agentforge.core.task import RepairTask
+    from agentforge.core.task import Issue, RepairTask
     from agentforge.orchestrator.result import RunResult
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -116,13 +116,14 @@ def _run(options: opt.FixOptions, task: RepairTask, settings: Settings, models: 
         return run_interruptible(run_fix(task, settings, listener=following, dry_run=options.dry_run))
 
 
-def build_task(options: opt.FixOptions, settings: Settings) -> RepairTask:
-    """Read the issue and put the task together. Raises `UsageError` on an empty issue."""
+def build_task(options: opt.FixOptions, settings: Settings, issue: Issue | None = None) -> RepairTask:
+    """Read the issue, unless it is given, and put the task together. Raises `UsageError` on an empty one."""
     from agentforge.core.task import RepairTask, RepositoryRef
     from agentforge.repo.issue import read_issue
 
     token = settings.github_token.get_secret_value() if settings.github_token else None
-    issue = read_issue(options.issue, stdin=sys.stdin, github_api=settings.github_api, token=token)
+    if issue is None:
+        issue = read_issue(options.issue, stdin=sys.stdin, github_api=settings.github_api, token=token)
     return RepairTask(
         repository=RepositoryRef(
             source=options.repo, revision=options.base, include_uncommitted=options.include_uncommitted

@@ -20,6 +20,9 @@ class Commands(LazyGroup):
         "fix": Member(
             "agentforge.cli.fix", "Repair an issue: a patch that was run, with its evidence.", False
         ),
+        "localize": Member(
+            "agentforge.cli.localize", "Lines to suspect, and the values with which tests fail.", False
+        ),
         "audit": Member(
             "agentforge.cli.audit", "Who is responsible for each line of a patch, and why.", False
         ),

@@ -30,6 +30,7 @@ _HEADLINES: Mapping[str, tuple[str, str]] = {
     "unverified": ("UNVERIFIED", "bold yellow"),
     "no_patch": ("NO VERIFIED PATCH", "bold red"),
     "interrupted": ("INTERRUPTED", "bold red"),
+    "localized": ("LOCALIZED", "bold"),
     "dry_run": ("DRY RUN", "bold cyan"),
 }
 

@@ -290,6 +290,29 @@ def search_text(event: events.SearchProgress) -> str:
     return f"{event.stage}{tried}{_detail(event.text)}"
 
 
+def _facts(event: events.FactsFound) -> Iterator[Line]:
+    facts = event.facts
+    if not facts.suspects:
+        yield Line("facts", f"nothing to suspect{_detail('; '.join(facts.reasons))}", "yellow")
+        return
+    first = facts.suspects[0]
+    seen = plural(len(facts.failures), "failing test")
+    yield Line(
+        "facts", f"most suspicious: {first.path}:{first.line}{_detail(first.code)}; {seen} looked into"
+    )
+    for other in facts.suspects[1:SHOWN_IDS]:
+        yield Line("facts", f"  {other.path}:{other.line}{_detail(other.code)}", "dim", detail=True)
+
+
+def _explored(event: events.Explored) -> Iterator[Line]:
+    around = f"around {event.candidate} ({plural(len(event.failing), 'test')} failing)"
+    what = event.found or "; ".join(event.reasons) or "nothing"
+    style = "" if event.found else "yellow"
+    yield Line(
+        "explore", f"{around}: {event.tried:,} tried, {event.plausible} plausible{_detail(what)}", style
+    )
+
+
 def _explained(event: events.Explained) -> Iterator[Line]:
     for text in event.text.splitlines():
         if text.strip():
@@ -347,6 +370,8 @@ _SPEAKERS: Mapping[type, Callable[[Any], Iterator[Line]]] = {
     events.DeadlockDetected: _deadlock,
     events.CriticDecided: _critic,
     events.SearchProgress: _search,
+    events.FactsFound: _facts,
+    events.Explored: _explored,
     events.Explained: _explained,
     events.EpisodeStored: _stored,
     events.InsightLearned: _learned,

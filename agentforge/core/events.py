@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from agentforge.core.base import Frozen
 from agentforge.core.chat import Spend, Usage
+from agentforge.core.facts import Facts
 from agentforge.core.gate import GateDecision
 from agentforge.core.patch import GeneratedTest
 from agentforge.core.plan import Plan
@@ -269,6 +270,26 @@ class SearchProgress(EventBase):
     text: str = ""
 
 
+class FactsFound(EventBase):
+    """What the failing tests show on the base: suspicious lines, values at failure."""
+
+    type: Literal["facts_found"] = "facts_found"
+    facts: Facts
+
+
+class Explored(EventBase):
+    """A bounded search for one more edit on top of `candidate`; `found` says which was, "" for none."""
+
+    type: Literal["explored"] = "explored"
+    candidate: str
+    failing: tuple[str, ...] = ()
+    """Target tests that the candidate fails, and tests that it broke."""
+    tried: int = 0
+    plausible: int = 0
+    found: str = ""
+    reasons: tuple[str, ...] = ()
+
+
 class Explained(EventBase):
     type: Literal["explained"] = "explained"
     text: str
@@ -296,7 +317,8 @@ class Notice(EventBase):
 
 
 class RunFinished(EventBase):
-    """`outcome`: verified, unverified, no_patch, limit, model, environment, usage, interrupted, defect."""
+    """`outcome`: verified, unverified, no_patch, localized, limit, model, environment, usage, interrupted,
+    defect."""
 
     type: Literal["run_finished"] = "run_finished"
     outcome: str
@@ -336,6 +358,8 @@ Event = Annotated[
     | Abstained
     | CriticDecided
     | SearchProgress
+    | FactsFound
+    | Explored
     | Explained
     | EpisodeStored
     | InsightLearned

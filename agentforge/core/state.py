@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentforge.core.base import Frozen
+from agentforge.core.facts import Facts
 from agentforge.core.gate import GateDecision, Verdict
 from agentforge.core.patch import Candidate, GeneratedTest
 from agentforge.core.plan import Plan
@@ -112,11 +113,17 @@ class RunState(Frozen):
     existing: tuple[str, ...] = ()
     """Failing tests of the base that the issue speaks of."""
     retrieved: Retrieved = Retrieved()
+    facts: Facts | None = None
+    """What was observed of the failing tests on the base; None where that was not done."""
     plan: Plan | None = None
     draft: Edit | None = None
     synthesized: tuple[GeneratedTest, ...] | None = None
     """None until the tester has had its say."""
     repair: Edit | None = None
+    nearby: Edit | None = None
+    """What a search around the best candidate found; None until there was one, or where it found nothing."""
+    explored: tuple[str, ...] = ()
+    """Candidates that were searched around."""
     found: tuple[Edit, ...] = ()
     """Plausible edits of the search engine, best first."""
     search_reasons: tuple[str, ...] = ()
@@ -193,6 +200,7 @@ FRESH_AT_STAGE = (
     "rounds",
     "draft",
     "repair",
+    "nearby",
     "candidate",
     "trials",
     "compared",

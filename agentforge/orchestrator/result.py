@@ -10,6 +10,7 @@ from typing import Literal
 from agentforge.core.base import Frozen
 from agentforge.core.chat import Spend
 from agentforge.core.errors import AgentForgeError, EnvironmentFault, ExitCode, LimitReached
+from agentforge.core.facts import Facts
 from agentforge.core.gate import GateDecision, Verdict
 from agentforge.core.patch import Patch
 from agentforge.core.paths import file_of_test
@@ -23,7 +24,8 @@ class RunResult:
     """`patch` is what was verified (even where the run was interrupted later), or the unverified patch
     where nothing could show more; else None.
 
-    `outcome`: verified, unverified, no_patch, limit, model, environment, usage, interrupted, defect, dry_run.
+    `outcome`: verified, unverified, no_patch, localized, limit, model, environment, usage, interrupted,
+    defect, dry_run.
     `replay_matches`: for replays, whether the events equal the recorded ones; `difference` says where not.
     """
 
@@ -122,6 +124,8 @@ def held_back(critic: CriticVerdict | None, critic_mode: str) -> bool:
 
 def ending_of_state(state: RunState, critic_mode: str) -> Ending:
     """The verdict of the best candidate; a critic with a veto may turn it down, never up."""
+    if state.facts is not None and state.facts.asked:
+        return _localized(state.facts)
     if state.best is None:
         return Ending(
             "no_patch", ExitCode.NO_VERIFIED_PATCH, _nothing_found(state), _nothing_found_hint(state)
@@ -145,6 +149,17 @@ def ending_of_state(state: RunState, critic_mode: str) -> Ending:
     text = f"{flipped} target {_tests(flipped)} now pass{'es' if flipped == 1 else ''}, {kept} still pass"
     text += f" (tests that ran: {decision.scope})"
     return Ending("verified", ExitCode.VERIFIED, text, with_patch=True)
+
+
+def _localized(facts: Facts) -> Ending:
+    """Facts were all that was asked for."""
+    if facts.suspects:
+        count, failing = len(facts.suspects), len(facts.targets)
+        text = f"{count} suspicious statement{'s' if count > 1 else ''}, {failing} failing {_tests(failing)}"
+        return Ending("localized", ExitCode.VERIFIED, text)
+    why = facts.reasons[-1] if facts.reasons else "nothing was observed"
+    hint = "name a failing test with --test-id, or give an issue with an example"
+    return Ending("localized", ExitCode.NO_VERIFIED_PATCH, f"nothing to suspect: {why}", hint)
 
 
 def _unverified(text: str, hint: str) -> Ending:

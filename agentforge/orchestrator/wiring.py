@@ -14,6 +14,7 @@ from agentforge.orchestrator.nodes import (
     coding,
     evidence,
     mending,
+    observing,
     reacting,
     relaying,
     remembering,
@@ -33,6 +34,7 @@ NODES: Mapping[str, Node[RunContext]] = {
         coding.NODES,
         remembering.NODES,
         searching.NODES,
+        observing.NODES,
         auditing.NODES,
         mending.NODES,
         teaming.NODES,
@@ -49,6 +51,7 @@ PREDICATES: Mapping[str, Predicate] = {
     for table in (
         predicates.PREDICATES,
         mending.PREDICATES,
+        observing.PREDICATES,
         relaying.PREDICATES,
         reacting.PREDICATES,
         synthesis.PREDICATES,

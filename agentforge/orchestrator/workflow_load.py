@@ -165,7 +165,9 @@ def _spliced(file: WorkflowFile, name: str, where: Source) -> WorkflowFile:
     edges = tuple(edge.model_copy(update={"target": after}) if edge.target == name else edge for edge in kept)
     nodes = {own: use for own, use in file.nodes.items() if own != name}
     start = after if file.start == name else file.start
-    return file.model_copy(update={"edges": edges, "start": start, "nodes": nodes})
+    turned = {edge.loop for edge in edges}
+    loops = {own: loop for own, loop in file.loops.items() if own in turned}
+    return file.model_copy(update={"edges": edges, "start": start, "nodes": nodes, "loops": loops})
 
 
 def _text(name: str, source: Path | None) -> tuple[str, str]:

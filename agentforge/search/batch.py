@@ -33,6 +33,8 @@ class Observation:
     exception: str = ""
     message: str = ""
     frames: tuple[tuple[str, int, str], ...] = ()
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    """Values and calls of a failing target, as the inside part told them; empty where they were not asked."""
 
     @property
     def passed(self) -> bool:
@@ -122,14 +124,19 @@ async def observe(
     files: Sequence[str],
     targets: Sequence[str],
     budget_s: float,
+    explain: int = 0,
 ) -> Observed:
-    """Run every test of `files` alone, twice: for its outcome, and for the lines it runs."""
+    """Run every test of `files` alone, twice: for its outcome, and for the lines it runs.
+
+    The first `explain` targets run once more, where they fail, for the values they fail with.
+    """
     spec = {
         "mode": "observe",
         "files": list(files),
         "targets": list(targets),
         "test_cpu_s": OBSERVED_TEST_CPU_S,
         "hung_cpu_s": HUNG_TEST_CPU_S,
+        "explain": explain,
         "restarts": 0,
         "candidates": [],
     }
@@ -156,6 +163,7 @@ def observation(record: Mapping[str, Any]) -> Observation:
         exception=record.get("exception", ""),
         message=record.get("message", ""),
         frames=tuple((path, line, name) for path, line, name in record.get("frames", ())),
+        seen=record.get("seen", {}),
     )
 
 

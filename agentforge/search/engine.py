@@ -122,8 +122,12 @@ class SearchEngine:
         generated: Sequence[GeneratedTest] = (),
         baseline: TestReport | None = None,
         deadline: float | None = None,
+        explain: int = 0,
     ) -> Diagnosis:
-        """Observe the tests on the base and localize; what `agentforge localize` prints."""
+        """Observe the tests on the base and localize; what `agentforge localize` prints.
+
+        For at most `explain` targets the values are gathered with which they fail.
+        """
         whole = tree.with_changes({test.path: TreeFile(test.code) for test in generated})
         wanted = tuple(dict.fromkeys([*targets, *(t for g in generated for t in g.test_ids)]))
         if not wanted:
@@ -132,7 +136,7 @@ class SearchEngine:
         self.emit(SearchProgress(stage="observe", text=f"{len(files)} test files"))
         budget = self._observe_budget(deadline)
         observed = await observe(
-            self.sandbox, environment, whole, files=files, targets=wanted, budget_s=budget
+            self.sandbox, environment, whole, files=files, targets=wanted, budget_s=budget, explain=explain
         )
         return self._localize(whole, issue, observed, wanted, files, baseline)
 

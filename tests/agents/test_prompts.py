@@ -21,6 +21,7 @@ EDIT: dict[str, Any] = {
     "issue": EVIL,
     "description": "Repair add.",
     "failures": "FAILED test_x",
+    "facts": f"x = {EVIL}",
     "failed_places": ("pkg/calc.py::add",),
     "refusals": [
         {"format": "a unified diff", "reason": "no_match", "path": "p.py", "text": "t", "closest": "3: x"}
@@ -47,6 +48,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "issue": EVIL,
         "views": [VIEW],
         "recalled": Recalled(("a lesson",), (("about", "-x\n+y"),), ((EVIL, "-a\n+b"),)),
+        "facts": f"x = {EVIL}",
         "problem": "no JSON",
         "example": ("a.py", "A.f"),
     },

@@ -17,6 +17,7 @@ from agentforge.cli.view import LiveView, PlainView, tail_lines
 from agentforge.cli.words import describe, money, plural, spent
 from agentforge.core import events
 from agentforge.core.chat import Spend, Usage
+from agentforge.core.facts import Facts
 from agentforge.core.gate import GateDecision, GateReason, Rank, ReasonKind, Verdict
 from agentforge.core.patch import GeneratedTest
 from agentforge.core.plan import Plan, Step
@@ -124,6 +125,8 @@ ALL_EVENTS += [
         )
     ),
     events.Abstained(learned=(f"nothing {EVIL}",)),
+    events.FactsFound(facts=Facts(targets=("t::a",), reasons=(f"no {EVIL}",))),
+    events.Explored(candidate="c1", failing=("t::a",), tried=9, plausible=1, found=f"a.py:1 {EVIL}"),
     events.ResponsibilitiesCommitted(
         graph=Graph(explanation=f"e {EVIL}", nodes=(Responsibility(id="S1", goal="g"),), order=("S1",))
     ),

@@ -66,4 +66,4 @@ def test_an_ablation_shows_the_graph_that_is_run(capsys: pytest.CaptureFixture[s
     assert run(["workflow", "show", "no-planner"]) == 0
     text = capsys.readouterr().out
     assert "plan" not in [word for line in text.splitlines()[1:] for word in line.split()]
-    assert "retrieve -> code" in text
+    assert "facts -> code" in text

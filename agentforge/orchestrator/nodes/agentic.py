@@ -21,6 +21,7 @@ from agentforge.core.events import (
     PatchRefused,
     PlanMade,
 )
+from agentforge.core.facts import Facts
 from agentforge.core.plan import Step
 from agentforge.core.ports import Model
 from agentforge.core.report import Cause
@@ -45,6 +46,7 @@ async def make_plan(state: RunState, context: RunContext) -> Delta:
         state.task.issue,
         state.retrieved,
         context.workspace.tree,
+        facts=told_facts(state),
         on_problem=lambda text: context.notice(f"the plan was not usable: {text}", warning=True),
     )
     context.emit(PlanMade(plan=plan))
@@ -60,6 +62,11 @@ def seen_failing(state: RunState) -> str:
         update={"outcomes": {test: state.baseline.outcomes[test] for test in failing}, "cause": Cause.OK}
     )
     return describe_failures(seen, failing) if failing else ""
+
+
+def told_facts(state: RunState) -> Facts | None:
+    """What prompts are told of the failing tests; None where nothing was observed."""
+    return state.facts if state.facts is not None and state.facts.suspects else None
 
 
 async def debug(state: RunState, context: RunContext) -> Delta:
@@ -79,7 +86,7 @@ async def debug(state: RunState, context: RunContext) -> Delta:
     patch = basis.candidate.patch
     result = await Debugger.create(live_model(context), context.settings).repair(
         Step(id="repair", agent="debugger", description=_what_is_wrong(basis), files=patch.files),
-        EditContext(issue=state.task.issue, retrieved=state.retrieved),
+        EditContext(issue=state.task.issue, retrieved=state.retrieved, facts=told_facts(state)),
         Failing(
             tree=base.with_changes(basis.candidate.changes),
             diff=patch.text,
@@ -185,11 +192,11 @@ def edit_of(
 
 
 NODES: tuple[Node[RunContext], ...] = (
-    node("plan", make_plan, "task retrieved", "plan", asks_model=True, once=True),
+    node("plan", make_plan, "task retrieved facts", "plan", asks_model=True, once=True),
     node(
         "debug",
         debug,
-        "task retrieved attempts round best decision report compared candidate",
+        "task retrieved facts attempts round best decision report compared candidate",
         "repair stuck",
         asks_model=True,
     ),

@@ -29,6 +29,7 @@ from agentforge.orchestrator.nodes.agentic import (
     seen_failing,
     start_rung,
     texts,
+    told_facts,
 )
 
 MAX_CODER_STEPS = 8
@@ -68,7 +69,13 @@ class _Work:
         with for_step(step.id if self.named else ""):
             return await coder.write(
                 step,
-                EditContext(issue=state.task.issue, retrieved=state.retrieved, failures=seen_failing(state)),
+                EditContext(
+                    issue=state.task.issue,
+                    retrieved=state.retrieved,
+                    failures=seen_failing(state),
+                    # A plan was made with them before its eyes.
+                    facts=told_facts(state) if state.plan is None or state.plan.fallback else None,
+                ),
                 self.tree,
                 start_rung(context, "coder"),
                 on_refused(context, "coder", state.round),
@@ -193,7 +200,7 @@ NODES: tuple[Node[RunContext], ...] = (
     node(
         "code",
         write_code,
-        "task plan retrieved round baseline targets",
+        "task plan retrieved facts round baseline targets",
         "draft",
         asks_model=True,
         options=CodeOptions,

@@ -101,11 +101,11 @@ def _check_targets(targets: tuple[str, ...], report: TestReport) -> None:
 
 async def apply_edit(state: RunState, context: RunContext) -> Delta:
     """The edit of this round as a canonical patch; None where no answer could be applied."""
-    made = (state.draft, state.repair, state.optimised)
+    made = (state.draft, state.repair, state.optimised, state.nearby)
     edits = [edit for edit in made if edit is not None and edit.round == state.round]
     if not edits or edits[-1].changes is None:
         return {"candidate": None}
-    letter = "o" if edits[-1].origin == "optimizer" else "c"
+    letter = {"optimizer": "o", "explorer": "x"}.get(edits[-1].origin, "c")
     return {"candidate": await make_candidate(edits[-1], _name(letter, state), state, context)}
 
 
@@ -224,7 +224,7 @@ _PROTECTED = "task existing baseline environment"
 NODES: tuple[Node[RunContext], ...] = (
     node("environment", prepare_environment, "task", "environment", once=True),
     node("baseline", run_baseline, "task environment", "baseline", needs="environment", once=True),
-    node("apply", apply_edit, f"draft repair optimised round stage {_PROTECTED}", "candidate"),
+    node("apply", apply_edit, f"draft repair optimised nearby round stage {_PROTECTED}", "candidate"),
     node("pick", pick_edit, f"found round stage {_PROTECTED}", "candidate"),
     node(
         "execute",

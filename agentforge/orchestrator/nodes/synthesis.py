@@ -242,7 +242,7 @@ _TESTED = "environment baseline targets generated"
 
 NODES: tuple[Node[RunContext], ...] = (
     node("techniques", find_techniques, "task", "techniques", options=TechniqueOptions, once=True),
-    node("outline", outline, "task retrieved techniques", "plan", asks_model=True, once=True),
+    node("outline", outline, "task retrieved facts techniques", "plan", asks_model=True, once=True),
     node(
         "cases",
         write_cases,
@@ -254,7 +254,7 @@ NODES: tuple[Node[RunContext], ...] = (
     node(
         "generate",
         generate,
-        "task plan retrieved round baseline targets report candidate decision attempts review",
+        "task plan retrieved facts round baseline targets report candidate decision attempts review",
         "draft",
         asks_model=True,
         options=CodeOptions,

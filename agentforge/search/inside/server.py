@@ -17,6 +17,7 @@ from .items import describe, frames_of, run_item, test_id
 from .live import Live, load
 from .processes import Write, become_subreaper, in_child
 from .tracer import Tracer
+from .values import Witness, raised_in, running
 
 Spec = dict[str, Any]
 
@@ -61,7 +62,32 @@ class Server:
                 self.patience = min(self.patience, self.spec["hung_cpu_s"])
             traced = self.child(self.patience, functools.partial(self.watch, test, True))
             record["lines"], record["test"] = traced.get("lines", {}), test
+            if test in first[: self.spec["explain"]] and record["v"] in ("failed", "timeout"):
+                # Values come after the test's own time: they get as much again, and patience with the clock.
+                work, cpu_s = functools.partial(self.explain, test), self.patience + 0.5
+                record["seen"] = in_child(work, cpu_s, 8 * cpu_s + 2, self.spec["memory_mb"])
             self.emit(record)
+
+    def explain(self, test: str, write: Write) -> None:
+        """Run a failing test once more and tell the values where it fails (or hangs)."""
+        item = self.items[test]
+        witness = Witness(self.root, str(item.path), write)
+
+        def out_of_time(signum: int, frame: Any) -> None:
+            sys.settrace(None)
+            witness.look(running(frame))
+            write(witness.result())
+            os._exit(1)
+
+        signal.signal(signal.SIGPROF, out_of_time)
+        signal.setitimer(signal.ITIMER_PROF, self.patience)
+        witness.start()
+        error = run_item(item, None)[1]
+        sys.settrace(None)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if error is not None:
+            witness.look(raised_in(error))
+        write(witness.result())
 
     def child(self, cpu_s: float, work: Callable[[Write], None]) -> dict[str, Any]:
         return in_child(work, cpu_s, 4 * cpu_s + 1, self.spec["memory_mb"])
