@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -24,6 +24,9 @@ CompleteFrom = Annotated[
     typer.Option("--complete-from", metavar="FILE", help="Rows that have what the harness 5.x needs."),
 ]
 Hints = Annotated[bool, typer.Option("--hints", help="Give the comments under the issue, too.")]
+Tests = Annotated[
+    Literal["related", "all"], typer.Option("--tests", help="Which tests a patch must keep passing.")
+]
 KeepTestEdits = Annotated[
     bool, typer.Option("--keep-test-edits", help="Submit what a patch does to tests, too.")
 ]
@@ -66,6 +69,7 @@ def swebench(
     split: Split = "test",
     complete_from: CompleteFrom = None,
     hints: Hints = False,
+    tests: Tests = "related",
     keep_test_edits: KeepTestEdits = False,
     image_map: ImageMap = None,
     mirrors: Mirrors = None,
@@ -102,6 +106,7 @@ def _bench(values: dict[str, Any]) -> int:
         split=values["split"],
         complete_from=_path(values["complete_from"]),
         hints=values["hints"],
+        tests=values["tests"],
         keep_test_edits=values["keep_test_edits"],
         image_map=_path(values["image_map"]),
         mirrors=_path(values["mirrors"]),

@@ -80,6 +80,7 @@ class SwebenchPredictions:
         given = {name: each.digest for name, each in sorted((self._given or {}).items())}
         return {
             "hints": options.hints,
+            "tests": options.tests,
             "keep_test_edits": options.keep_test_edits,
             "harness_timeout_s": options.harness_timeout_s,
             "tree": "mirror" if options.mirrors else "image",
@@ -122,8 +123,9 @@ class SwebenchPredictions:
     async def _fix(self, name: str, context: TrialContext, listener: Listener) -> RunResult:
         options, instance = self._options, self._rows[name].instance
         mirrors = Path(options.mirrors) if options.mirrors else None
-        premises = Premises(context.settings.sandbox, mirrors, options.pull)
-        with scratch_folder(context.settings.data_home, "swebench") as scratch:
+        settings = context.settings.model_copy(update={"tests_scope": options.tests})
+        premises = Premises(settings.sandbox, mirrors, options.pull)
+        with scratch_folder(settings.data_home, "swebench") as scratch:
             prepared = await prepare(instance, premises, scratch, lambda text: listener(Notice(text=text)))
             if prepared.pulled:
                 await asyncio.to_thread(note_pulled, context.folder, prepared.image, instance.image)
@@ -131,7 +133,7 @@ class SwebenchPredictions:
                 task = task_of(
                     instance, str(source), prepared.image, hints=options.hints, python=prepared.python
                 )
-                return await run_fix(task, context.settings, listener=listener, run_id=context.run_id)
+                return await run_fix(task, settings, listener=listener, run_id=context.run_id)
 
     def _outcome(self, name: str, ran: Ran, settings: Settings) -> TrialOutcome:
         fields = measured(ran)

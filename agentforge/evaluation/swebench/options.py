@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from agentforge.core.base import Frozen
@@ -14,6 +16,8 @@ class SwebenchOptions(Frozen):
     split: str = "test"
     complete_from: str | None = None
     hints: bool = False
+    tests: Literal["related", "all"] = "related"
+    """What a candidate must keep passing; whole suites of these projects rarely end within the limits."""
     keep_test_edits: bool = False
     image_map: str | None = None
     mirrors: str | None = None

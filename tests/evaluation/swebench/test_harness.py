@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,9 +16,11 @@ from typing import Any
 import pytest
 
 from agentforge.evaluation.bench.batch import read_trials
-from agentforge.evaluation.swebench.harness import remove_leftovers
+from agentforge.evaluation.swebench.harness import Order, grade, remove_leftovers
+from agentforge.evaluation.swebench.predictions import Prediction
 from agentforge.evaluation.trials import TrialRow
 from agentforge.sandbox.engine import connect
+from agentforge.sandbox.labels import process_start
 from tests.evaluation.swebench.instances import Project, row, write_rows
 
 WORDS = {
@@ -88,9 +91,8 @@ def ended(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 def harness_containers() -> list[str]:
     client = connect()
     try:
-        return [
-            name for each in client.containers.list(all=True) if "demo__shapes" in (name := str(each.name))
-        ]
+        found = client.containers.list(all=True, ignore_removed=True)
+        return [name for each in found if "demo__shapes" in (name := str(each.name))]
     finally:
         client.close()
 
@@ -156,3 +158,35 @@ def _wait_for_a_grade(folder: Path, process: subprocess.Popen[bytes]) -> None:
 
 def _is_zombie(pid: int) -> bool:
     return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(200)
+async def test_a_cancelled_grading_leaves_no_process_and_no_container(
+    project: Project, instance_image: str, tmp_path: Path
+) -> None:
+    slow = row(project, 7, instance_image)
+    slow["eval_script"] = "#!/bin/bash\nsleep 600\n"
+    prediction = Prediction(instance_id="demo__shapes-7", model_name_or_path="m", model_patch=project.gold)
+    order = Order((prediction,), {"demo__shapes-7": slow}, "digest", 1, 600)
+    told: list[str] = []
+    work = asyncio.ensure_future(grade(order, tmp_path, lambda name, judged: told.append(name)))
+    for _ in range(600):
+        await asyncio.sleep(0.1)
+        if work.done() or await asyncio.to_thread(harness_containers):
+            break
+    pid = _left(tmp_path)["pid"]
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert not process_start(pid)
+    assert await asyncio.to_thread(harness_containers) == []
+    assert not _left(tmp_path)
+    assert told == []
+
+
+def _left(folder: Path) -> dict[str, Any]:
+    """What is noted of a running harness; nothing once it has ended, nor the reference patches."""
+    notes = list(folder.glob("*/process.json"))
+    assert bool(notes) == bool(list(folder.rglob("dataset.jsonl")))
+    return json.loads(notes[0].read_text()) if notes else {}

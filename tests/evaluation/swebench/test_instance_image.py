@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agentforge.config.settings import SandboxSettings
 from agentforge.core.errors import ImageError
 from agentforge.core.ports import EnvironmentSpec, Job, TestRequest
 from agentforge.core.tree import TreeFile
-from agentforge.evaluation.swebench.instance import task_of
+from agentforge.evaluation.swebench.instance import Premises, prepare, task_of
 from agentforge.evaluation.swebench.rows import read_row
 from agentforge.sandbox import DockerSandbox
 from agentforge.sandbox.container import Guard
@@ -25,7 +27,7 @@ ls -ld /testbed
 
 @pytest.mark.docker
 async def test_af33_the_agents_tree_and_image_hold_no_later_history(
-    project: Project, instance_image: str
+    project: Project, instance_image: str, tmp_path: Path
 ) -> None:
     settings = SandboxSettings()
     client = connect()
@@ -42,6 +44,14 @@ async def test_af33_the_agents_tree_and_image_hold_no_later_history(
     finally:
         client.close()
     tree = checkout.tree
+    # A clone gives the same tree, though its branches hold the fix.
+    (tmp_path / "mirrors").mkdir()
+    (tmp_path / "mirrors/demo__shapes").symlink_to(project.path)
+    premises = Premises(settings, mirrors=tmp_path / "mirrors")
+    instance = read_row(row(project, 1, instance_image), "here").instance
+    prepared = await prepare(instance, premises, tmp_path, pytest.fail)
+    assert (prepared.tree.digest, prepared.image) == (tree.digest, image)
+    assert (prepared.python, prepared.pulled) == (python, False)
     assert checkout.head == project.base
     assert sorted(tree.files) == [
         ".gitignore",
@@ -73,7 +83,6 @@ async def test_af33_the_agents_tree_and_image_hold_no_later_history(
         assert not report.failed
         assert len(report.passed) == 2
         # An environment that is too old for our reporter is run as one command, told by test all the same.
-        instance = read_row(row(project, 1, instance_image), "here").instance
         old = task_of(instance, "x", image, python=(3, 6))
         spec = EnvironmentSpec(image=image, test_command=old.test_command, junit=old.junit)
         as_command = await sandbox.run_tests(await sandbox.prepare(judge, spec), judge, request)
