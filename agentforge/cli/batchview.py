@@ -38,6 +38,7 @@ def watching_batch(*, stream: bool) -> Iterator[Watcher]:
         with Live(
             get_renderable=view.__rich__,
             console=console,
+            transient=True,
             refresh_per_second=REFRESHES_PER_SECOND / 2,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -126,7 +127,7 @@ class PlainBatch:
         eta = progress.left_s()
         told = f"{named(row.problem, row.trial)}: {verdict(row)}, {spend_of(row)}"
         if row.status not in ("final", "ungraded"):
-            told += f" ({(row.model_extra or {}).get('summary', '')})"
+            told += f" ({why(row)})"
         told += f"  [{progress.done} of {len(progress.planned)}, {progress.passed} passed"
         told += f", ${progress.cost:.4f}"
         self._say(told + (f", {seconds(eta)} left]" if eta else "]"), worker)
@@ -145,6 +146,7 @@ class LiveBatch:
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._progress, self._lock = console, Progress(clock), Lock()
         self._phase = "opening"
+        self._trouble = ""
         self._lanes: dict[int, tuple[str, float, str]] = {}
         self._clock = clock
 
@@ -172,6 +174,8 @@ class LiveBatch:
     def finished(self, worker: int | None, row: TrialRow) -> None:
         with self._lock:
             self._progress.finished(worker, row)
+            if row.status not in ("final", "ungraded"):
+                self._trouble = f"{named(row.problem, row.trial)}: {why(row)}"
             if worker is not None:
                 self._lanes.pop(worker, None)
 
@@ -193,6 +197,8 @@ class LiveBatch:
             parts: list[RenderableType] = [head]
             if progress.rows:
                 parts.append(self._table())
+            if self._trouble:
+                parts.append(Text(one_line(self._trouble, self._console.width), "yellow", no_wrap=True))
             if self._phase:
                 parts.append(Text(one_line(self._phase, self._console.width), "dim", no_wrap=True))
             parts += [self._lane(worker) for worker in sorted(self._lanes)]
@@ -225,6 +231,11 @@ class LiveBatch:
 
 def named(task: str, trial: int) -> str:
     return f"{task} (trial {trial})" if trial else task
+
+
+def why(row: TrialRow) -> str:
+    """What is told of a trial that does not count."""
+    return str((row.model_extra or {}).get("summary") or verdict(row))
 
 
 def spend_of(row: TrialRow) -> str:

@@ -135,6 +135,10 @@ class OpenAIModel:
 
     async def list_models(self) -> tuple[str, ...]:
         """The names the endpoint offers; one request, no retries. Raises `EndpointError`."""
+        return tuple(name for card in await self.model_cards() if isinstance(name := card.get("id"), str))
+
+    async def model_cards(self) -> tuple[dict[str, Any], ...]:
+        """What the endpoint says of each model; some tell size and quantisation. As `list_models`."""
         import openai
 
         async with self._connection() as client:
@@ -147,7 +151,7 @@ class OpenAIModel:
             except ValueError as error:
                 raise self._errors.garbled(error) from None
         rows = page.data if isinstance(getattr(page, "data", None), list) else []
-        return tuple(name for row in rows if isinstance(name := getattr(row, "id", None), str))
+        return tuple(row.model_dump(mode="json") for row in rows if hasattr(row, "model_dump"))
 
     async def _persist(self, client: openai.AsyncOpenAI, call: _Call) -> Answer:
         """Attempts until one succeeds or none is worth making."""

@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from agentforge.config.settings import AgentName, Settings
 from agentforge.core.base import Frozen
 from agentforge.core.chat import Message, ModelRequest
+from agentforge.core.errors import ConfigError, ModelError
 from agentforge.core.redact import Redactor
 from agentforge.models.client import OpenAIModel
 from agentforge.models.endpoint import endpoint_url
@@ -106,6 +107,21 @@ async def check_endpoint(settings: Settings) -> EndpointReport:
         listed=settings.model.name in models if models else None,
         latency_s=round(time.monotonic() - started, 3),
     )
+
+
+async def model_card(settings: Settings, timeout_s: float = 15.0) -> dict[str, Any] | None:
+    """What the endpoint says of the configured model, of the only one where it has no other.
+
+    None where it does not list its models or cannot be asked: a card describes, it decides nothing.
+    """
+    model = OpenAIModel(settings.model, Ledger(), redactor=build_redactor(settings))
+    try:
+        async with asyncio.timeout(timeout_s):
+            cards = await model.model_cards()
+    except (ModelError, ConfigError, TimeoutError):
+        return None
+    own = [card for card in cards if card.get("id") == settings.model.name] or list(cards)
+    return own[0] if len(own) == 1 else None
 
 
 async def _one_token(model: OpenAIModel) -> None:

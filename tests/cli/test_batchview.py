@@ -82,14 +82,16 @@ def test_the_live_region_shows_bar_outcomes_cost_and_what_each_worker_does() -> 
     view = LiveBatch(console, clock)
     play(view, clock)
     clock.now = 42.0
+    view.finished(0, row("t3", passed=False, status="infra", summary="no engine answers"))
     view.event(1, ModelCallStarted(call=1, agent="coder", model=EVIL))
     console.print(view)
     shown = out.getvalue()
     assert "━\n" in shown or "━ " in shown
-    assert "2 of 4 trials · 1 passed · $0.0400 · 42.0 s · about 30.0 s left" in shown
+    assert "2 of 4 trials · 1 passed · $0.0600 · 42.0 s · about 30.0 s left" in shown
     assert "passed        1" in shown
     assert "wrong_answer  1" in shown
     assert "▸ 2 t2 42.0 s" in shown
+    assert "\nt3: no engine answers\n" in shown
     assert "t1" not in shown.split("▸", 1)[1], "its worker is done with it"
     assert "\x1b]0" not in shown
     assert "[bold]" in shown, "text from elsewhere is never markup"

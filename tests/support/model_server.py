@@ -134,7 +134,7 @@ class ScriptedModel:
 
     `rejects` names request fields that are answered with a 400 naming them, as endpoints do that do not
     know them; such requests use up no reply. `api_key` demands a bearer token; without `lists_models`
-    `/v1/models` is not there.
+    `/v1/models` is not there; `cards` are its rows, in place of plain ones for `models`.
     """
 
     def __init__(
@@ -145,8 +145,10 @@ class ScriptedModel:
         rejects: Sequence[str] = (),
         api_key: str | None = None,
         lists_models: bool = True,
+        cards: Sequence[Body] = (),
     ) -> None:
         self.models = tuple(models)
+        self.cards: list[Body] = list(cards)
         self.rejects = tuple(rejects)
         self.api_key = api_key
         self.lists_models = lists_models
@@ -238,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.rstrip("/") != "/v1/models" or not self._script.lists_models:
             self._send(404, json.dumps({"error": {"message": f"no such path {self.path}"}}).encode())
         elif self._authorized():
-            rows = [
+            rows = self._script.cards or [
                 {"id": name, "object": "model", "created": 0, "owned_by": "test"}
                 for name in self._script.models
             ]

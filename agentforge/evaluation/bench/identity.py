@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from agentforge.orchestrator.manifest import versions
 from agentforge.orchestrator.workflow import Workflow
 
 _NOT_THE_EXPERIMENT = ("data_home", "server", "github_api", "github_token")
+_LASTING = ("id", "digest", "root", "max_model_len", "meta")
+"""Digest and size as Ollama, vLLM and llama.cpp name them."""
 _NOT_THE_MODEL = ("base_url", "api_key", "seed", "prices")
 
 
@@ -49,6 +51,7 @@ def about_batch(tasks: Sequence[BenchTask]) -> dict[str, Any]:
         "tasks": [task.id for task in tasks],
         "sessions": [],
         "self_check": None,
+        "model_card": None,
     }
 
 
@@ -67,6 +70,11 @@ def session(
         "seeds": [seed + trial for trial in range(trials)],
         "limits": limits,
     }
+
+
+def lasting(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an endpoint's description of a model what stays the same as long as it is the same model."""
+    return {key: card[key] for key in _LASTING if card.get(key)}
 
 
 def _relevant(settings: Settings) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from agentforge.config.settings import Settings
 from agentforge.core.errors import AgentForgeError, EnvironmentFault, LimitReached, UsageError
 from agentforge.core.events import Event
 from agentforge.evaluation.bench.attempt import can_resume, paid
-from agentforge.evaluation.bench.batch import BatchFolder, Key, open_batch
+from agentforge.evaluation.bench.batch import BatchFolder, Key, open_batch, refuse_other_identity
 from agentforge.evaluation.bench.executor import DEFECT, Executor, LocalExecutor
-from agentforge.evaluation.bench.identity import about_batch, identity_of, session
+from agentforge.evaluation.bench.identity import about_batch, identity_of, lasting, session
 from agentforge.evaluation.bench.preflight import check_room
 from agentforge.evaluation.bench.protocol import (
     Bench,
@@ -33,7 +33,9 @@ from agentforge.evaluation.bench.selection import Selection, select
 from agentforge.evaluation.bench.suites import open_bench
 from agentforge.evaluation.bench.summary import batch_summary, paid_rows
 from agentforge.evaluation.trials import TrialRow
+from agentforge.models.factory import model_card
 from agentforge.models.prices import prices_for
+from agentforge.orchestrator.ports import asks_model
 from agentforge.orchestrator.service import choose_workflow
 from agentforge.orchestrator.store import new_run_id
 from agentforge.orchestrator.workflow import Workflow
@@ -177,6 +179,7 @@ class Batch:
         tasks = [self._tasks[name] for name in dict.fromkeys(name for name, _ in self._todo)]
         self.watcher.phase("checking the machine")
         await self.plan.bench.preflight(tasks)
+        await self._identify_model()
         known = self.folder.manifest.get("self_check")
         if known is not None and (known.get("skipped") or not known.get("problems")):
             return
@@ -195,6 +198,19 @@ class Batch:
                 + (f"; and {len(check.problems) - 3} more" if len(check.problems) > 3 else ""),
                 hint="leave these out by --filter, or score all the same with --resume --skip-self-check",
             )
+
+    async def _identify_model(self) -> None:
+        """Keep what the endpoint says of its model; refuse another one under the same name."""
+        if not asks_model(self.request.settings, self.plan.workflow):
+            return
+        card, known = await model_card(self.request.settings), self.folder.manifest.get("model_card")
+        if card is None:
+            return
+        if known is None:
+            self.folder.note(model_card=card)
+        else:
+            told = ({"model_card": lasting(each)} for each in (known, card))
+            refuse_other_identity(self.folder.path, *told)
 
     async def _work(self) -> None:
         self._begun = self.folder.begun()

@@ -15,7 +15,7 @@ import pytest
 
 from agentforge.config.settings import ModelSettings, Price, Settings
 from agentforge.core.chat import Message, ModelRequest
-from agentforge.core.errors import EnvironmentFault, LimitReached, UsageError
+from agentforge.core.errors import ConfigError, EnvironmentFault, LimitReached, UsageError
 from agentforge.core.events import Event
 from agentforge.evaluation.bench import runner
 from agentforge.evaluation.bench.batch import Key, read_manifest, read_trials
@@ -35,8 +35,10 @@ from agentforge.evaluation.suites.protocol import SelfCheck
 from agentforge.evaluation.trials import TrialRow
 from agentforge.models.ledger import Charge
 from agentforge.models.record import Asked, CallRecord
+from tests.support.model_server import ScriptedModel
 
 PRICED = ModelSettings(base_url="http://127.0.0.1:9/v1", name="m", prices={"m": Price(input=1, output=1)})
+"""Nobody listens there: what the endpoint says of its model is not known then."""
 Play = Callable[[BenchTask, TrialContext], TrialOutcome]
 
 
@@ -295,6 +297,21 @@ async def test_cancelled_it_leaves_a_folder_to_go_on_with(batch: Callable[..., A
     suite.seen.clear()
     assert (await batch(suite, resume=True)).summary["passed"] == 3
     assert [name for name, *_ in suite.seen] == ["t1", "t2"]
+
+
+async def test_egr21_another_model_under_the_same_name_is_refused(
+    batch: Callable[..., Any], tmp_path: Path
+) -> None:
+    small = {"id": "m", "created": 1, "meta": {"n_params": 5, "ftype": "Q4"}}
+    with ScriptedModel(cards=[small]) as server:
+        settings = Settings(workflow="retry", model=ModelSettings(base_url=server.base_url, name="m"))
+        await batch(Suite(size=1), settings=settings)
+        assert read_manifest(tmp_path / "out")["model_card"]["meta"] == {"n_params": 5, "ftype": "Q4"}
+        server.cards[0] = small | {"created": 2}
+        await batch(Suite(size=2), settings=settings, resume=True)
+        server.cards[0] = small | {"meta": {"n_params": 5, "ftype": "Q8"}}
+        with pytest.raises(ConfigError, match=r"model_card\.meta\.ftype was Q4, now Q8"):
+            await batch(Suite(size=3), settings=settings, resume=True)
 
 
 def paid_call(cost_usd: float) -> str:
