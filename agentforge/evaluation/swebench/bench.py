@@ -159,9 +159,12 @@ class Swebench(SwebenchPredictions):
     """The suite with its judge."""
 
     async def preflight(self, tasks: Sequence[BenchTask]) -> None:
-        harness.harness_version()
-        require_gradable([self._rows[task.id] for task in tasks], self._source)
+        self._require_judge([task.id for task in tasks])
         await super().preflight(tasks)
+
+    def _require_judge(self, names: Sequence[str]) -> None:
+        harness.harness_version()
+        require_gradable([self._rows[name] for name in names], self._source)
 
     async def self_check(self, tasks: Sequence[BenchTask]) -> SelfCheck | None:
         """Reference patches must resolve, where `--check-gold` asks for it: it costs as much as grading."""
@@ -188,6 +191,8 @@ class Swebench(SwebenchPredictions):
         self, pending: Sequence[Ungraded], folder: Path, settle: Callable[[Ungraded, Grade], None]
     ) -> None:
         """One call of the harness for the trials of one number, since it knows one patch an instance."""
+        self._require_judge([each.row.problem for each in pending])
+        await check_engine()
         for trial in sorted({each.row.trial for each in pending}):
             waiting = {each.row.problem: each for each in pending if each.row.trial == trial}
             predictions = [_kept(each) for each in waiting.values()]

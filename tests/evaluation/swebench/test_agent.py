@@ -43,7 +43,7 @@ def answer(body: Body) -> Reply:
 @pytest.mark.docker
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_agent_predicts_in_the_instances_image_and_the_harness_judges(
+def test_af36_af39_the_agent_predicts_in_the_instances_image_and_the_harness_judges(
     project: Project, instance_image: str, tmp_path: Path, clean_env: dict[str, str]
 ) -> None:
     records = [row(project, n, NO_IMAGE if n == 5 else instance_image) for n in (1, 2, 3, 5)]
