@@ -57,12 +57,16 @@ class Observed:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the tests ended for one candidate: plausible, failed, broke, timeout, crash, syntax, not_loaded."""
+    """How the tests ended for one candidate: plausible, failed, broke, timeout, crash, syntax, not_loaded.
+
+    `passed` tests came before `test`, which did not pass because of `why`.
+    """
 
     edit: Edit
     verdict: str
     passed: int = 0
     test: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,12 @@ async def screen(
     result = await sandbox.run_job(environment, tree, make_job(environment, spec, budget_s))
     records = {r["id"]: r for r in lines_of(result) if "id" in r}
     found = [(edit, records[i]) for i, edit in enumerate(edits) if i in records]
-    return [Verdict(edit, str(r["v"]), int(r.get("n", 0)), str(r.get("test", ""))) for edit, r in found]
+    return [verdict_of(edit, record) for edit, record in found]
+
+
+def verdict_of(edit: Edit, record: Mapping[str, Any]) -> Verdict:
+    test, why = str(record.get("test", "")), str(record.get("why", ""))
+    return Verdict(edit, str(record["v"]), int(record.get("n", 0)), test, why)
 
 
 def split(

@@ -19,6 +19,7 @@ from agentforge.search.batch import Observation, Observed, Plan, Verdict, observ
 from agentforge.search.hints import Hints
 from agentforge.search.localize import SuspiciousLine, localize
 from agentforge.search.operators import Facts, edits_of
+from agentforge.search.pairs import Pairs
 from agentforge.search.rank import naturalness
 from agentforge.search.related import related_tests
 from agentforge.search.source import Edit, Source, fingerprint, hot_source
@@ -34,6 +35,9 @@ SECOND_CHANCE = 10
 PATIENT_CPU_S = 12.0
 MAX_RETRIED = 12
 LINE_TIERS = (12, 40, 100)
+PAIRS_AFTER = 1200
+"""So many single edits are tried before pairs take their share, one in `PAIRS_SHARE`, of each batch."""
+PAIRS_SHARE = 3
 BEST_WEIGHT = 0.5
 """How likely, beside its line's suspicion, the best edits of a line are expected to be."""
 
@@ -177,14 +181,16 @@ class SearchEngine:
 
     async def _search(self, environment: Environment, diagnosis: Diagnosis, end: float) -> None:
         plan = make_plan(diagnosis)
-        stream = candidates(diagnosis, self.settings.max_lines)
+        stream, pairs = candidates(diagnosis, self.settings.max_lines), Pairs(diagnosis.sources)
         size = self.settings.batch_size
         while len(self.verdicts) < self.settings.max_candidates:
-            left = end - self.clock.monotonic()
-            if left <= 1:
+            if end - self.clock.monotonic() <= 1:
                 self.reasons.append("the time limit was reached")
                 return
             batch = await asyncio.to_thread(take, stream, size)
+            late = not batch or len(self.verdicts) + len(batch) >= PAIRS_AFTER
+            share = max(20, size // PAIRS_SHARE) if batch else size
+            batch += await asyncio.to_thread(pairs.take, self.verdicts, share) if late else []
             if not batch:
                 self.reasons.append("every candidate was tried")
                 await self._retry_slow(environment, diagnosis, plan, end, least=0)

@@ -126,6 +126,28 @@ async def test_the_generated_test_file_is_no_part_of_the_changes(
     assert isinstance(outcome.plausible[0].changes["stats.py"], TreeFile)
 
 
+TWO_FAULTS = """def spread(values):
+    top = max(values) + 1
+    return top - max(values)
+"""
+TEST_TWO_FAULTS = """from m import spread
+
+
+def test_spread():
+    assert [spread([3, 1, 7, 2]), spread([4]), spread([-5, 10])] == [6, 0, 15]
+"""
+
+
+async def test_two_faults_are_repaired_by_a_pair_of_edits(
+    make_engine: Callable[..., SearchEngine], environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentforge.search.engine.PAIRS_AFTER", 100)
+    tree = make_tree({"m.py": TWO_FAULTS, "test_m.py": TEST_TWO_FAULTS})
+    outcome = await make_engine(batch_size=120).repair(environment, tree, ISSUE, ["test_m.py::test_spread"])
+    assert outcome.plausible, outcome.reasons
+    assert {ranked.edit.operator for ranked in outcome.plausible} == {"pair"}
+
+
 UNITTEST = """import unittest
 from stack import Stack
 

@@ -230,6 +230,17 @@ CASES = [
         "def g(s):\n    return s.lower().strip()\n\n\ndef f(s):\n    return s.upper()\n",
         "def g(s):\n    return s.lower().strip()\n\n\ndef f(s):\n    return s.lower().strip()\n",
     ),
+    (
+        "only if",
+        "def f(x):\n    x.close()  # at last\n    return 1\n",
+        "def f(x):\n    if x is not None:\n        x.close()  # at last\n    return 1\n",
+    ),
+    (
+        "arguments passed on",
+        "def f(g, *args, **kwargs):\n    return g()\n",
+        "def f(g, *args, **kwargs):\n    return g(*args, **kwargs)\n",
+    ),
+    ("normalised", "def f(x):\n    return x\n", "def f(x):\n    x = x.strip()\n    return x\n"),
     ("default value", "def f(x, n=0):\n    return x + n\n", "def f(x, n=1):\n    return x + n\n"),
 ]
 

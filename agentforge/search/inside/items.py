@@ -59,6 +59,17 @@ def describe(error: BaseException, root: str) -> dict[str, Any]:
     return {"exception": type(error).__name__, "message": message, "frames": frames[-40:]}
 
 
+def brief(error: Any) -> str:
+    """How a test ended, short enough to send for every candidate: type and the message's beginning."""
+    if error is None:
+        return ""
+    try:
+        message = str(error)[:160]
+    except BaseException:
+        message = ""
+    return f"{type(error).__name__}: {message}"
+
+
 def frames_of(frame: Any, root: str) -> list[list[Any]]:
     """The repository's frames of a running stack, outermost first."""
     frames: list[list[Any]] = []

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .items import describe, frames_of, run_item, test_id
+from .items import brief, describe, frames_of, run_item, test_id
 from .live import Live, load
 from .processes import Write, become_subreaper, in_child
 from .tracer import Tracer
@@ -157,9 +157,10 @@ class Server:
         signal.setitimer(signal.ITIMER_PROF, self.spec["cpu_s"])
         for index, test in enumerate(order):
             following = self.items[order[index + 1]] if index + 1 < len(order) else None
-            if run_item(self.items[test], following)[0] != "passed":
+            outcome, error = run_item(self.items[test], following)
+            if outcome != "passed":
                 verdict = "failed" if index < len(targets) else "broke"
-                return write({"v": verdict, "test": test, "n": index})
+                return write({"v": verdict, "test": test, "n": index, "why": brief(error)})
             write(None)
             if index + 1 == len(targets):
                 signal.setitimer(signal.ITIMER_PROF, self.spec["keep_cpu_s"])

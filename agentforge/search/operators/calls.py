@@ -16,7 +16,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "min": ("default=None", "default=0", "key=len"),
     "sorted": ("key=str", "reverse=True", "key=len"),
     "sort": ("key=str", "reverse=True"),
-    "open": ("encoding='utf-8'", "newline=''", "errors='replace'"),
+    "open": ("'rb'", "'wb'", "mode='rb'", "encoding='utf-8'", "newline=''", "errors='replace'"),
     "decode": ("errors='replace'", "errors='ignore'", "'utf-8'"),
     "encode": ("errors='replace'", "errors='ignore'", "'utf-8'"),
     "enumerate": ("start=1",),
@@ -63,12 +63,24 @@ def options(site: Site) -> Iterator[Edit]:
     for option in OPTIONS.get(name, ()):
         if option not in present and option.partition("=")[0] not in given:
             yield call_with(site, node, [*present, option], "option", 0.3)
+    passed = [text for text in starred(site) if text not in present]
+    for text in [*passed, ", ".join(passed)] if passed else ():
+        yield call_with(site, node, [*present, text], "option", 0.3)
     for call in site.file_scope.calls:
         if call is not node and callee(call) == name:
             for keyword in call.keywords:
                 text = site.text(keyword)
                 if keyword.arg and keyword.arg not in given and "\n" not in text:
                     yield call_with(site, node, [*present, text], "option", 0.25)
+
+
+def starred(site: Site) -> Iterator[str]:
+    """`*args` and `**kwargs` as the function around takes them."""
+    function = site.scope.function
+    if function and function.args.vararg:
+        yield f"*{function.args.vararg.arg}"
+    if function and function.args.kwarg:
+        yield f"**{function.args.kwarg.arg}"
 
 
 def keyword_values(site: Site) -> Iterator[Edit]:

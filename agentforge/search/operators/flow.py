@@ -91,6 +91,61 @@ def guard_results(site: Site) -> list[str]:
     return list(dict.fromkeys([*returns[:3], "return None", *bound, "return False", "return True"]))
 
 
+def only_if(site: Site) -> Iterator[Edit]:
+    """A statement made to depend on a test of what it reads: `if x is not None: x.close()`."""
+    node = site.node
+    if not isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr, ast.Delete)) or is_docstring(node):
+        return
+    span, indent = lines_of(site, node), site.source.indent(node.lineno)
+    if span is None or site.scope.function is None or "\n" in site.text():
+        return
+    whole = site.source.data[span[0] : span[1]].decode().strip()
+    for test, weight in statement_tests(site):
+        lines = [f"if {test}:", site.source.unit + whole]
+        text = "".join(f"{indent}{line}{site.source.newline}" for line in lines)
+        yield site.raw(*span, text, "only-if", weight, node.lineno)
+
+
+def statement_tests(site: Site) -> Iterator[tuple[str, float]]:
+    """Tests of the values a statement reads first, then of those in scope."""
+    reads = [n for n in ast.walk(site.node) if isinstance(n, (ast.Name, ast.Attribute))]
+    texts = dict.fromkeys(site.text(n) for n in reads if isinstance(n.ctx, ast.Load))
+    near = [text for text in texts if text in site.scope.values]
+    for name in dict.fromkeys([*near, *site.scope.values[:6]]):
+        weight = 0.25 if name in near else 0.1
+        yield name, weight
+        yield f"{name} is not None", weight
+        yield f"not {name}", weight / 2
+        yield f"{name} is None", weight / 3
+    for compared in list(dict.fromkeys(site.scope.comparisons))[:6]:
+        yield compared, 0.08
+
+
+def normalise(site: Site) -> Iterator[Edit]:
+    """A parameter brought into shape before it is used: `x = x.strip()`, `x = list(x)`."""
+    node, function = site.node, site.scope.function
+    if not isinstance(node, ast.stmt) or function is None or node not in function.body:
+        return
+    span, indent = lines_of(site, node), site.source.indent(node.lineno)
+    if span is None or is_docstring(node) or is_elif_or_else(site, node):
+        return
+    shapes = (
+        "{}.strip()",
+        "list({})",
+        "str({})",
+        "{}.lower()",
+        "tuple({})",
+        "int({})",
+        "{}.copy()",
+        "dict({})",
+    )
+    callees = [f"{callee}({{}})" for callee in site.file_scope.one_argument_callees[:8]]
+    for name in others(site.scope.parameters[:5], "self", "cls"):
+        for shape in dict.fromkeys([*shapes, *callees]):
+            text = f"{name} = {shape.format(name)}"
+            yield insert(site, span[0], node.lineno, indent, text, "normalise", 0.1)
+
+
 def filters(site: Site) -> Iterator[Edit]:
     """A comprehension's condition added or dropped."""
     node = site.node
@@ -159,6 +214,7 @@ def strong_conditions(site: Site) -> Iterator[Edit]:
     names = [t for t in dict.fromkeys(reads) if t in site.scope.values][:4]
     tests = [f"{word}({name})" for name in names for word in ("any", "all")]
     tests += [f"len({name}) > 1" for name in names]
+    tests += [f"hasattr({name}, {attr!r})" for name in names for attr in site.file_scope.attributes_of(name)]
     kinds = [*site.file_scope.tested_types[:6], "str"]
     typed = dict.fromkeys([*names, *site.scope.locals[:4]])
     tests += [f"isinstance({name}, {kind})" for name in typed for kind in dict.fromkeys(kinds)]
@@ -253,6 +309,8 @@ OPERATORS = (
     handlers,
     seen_exceptions,
     early_returns,
+    only_if,
+    normalise,
     filters,
     choices,
     strong_conditions,

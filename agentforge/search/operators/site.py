@@ -131,6 +131,24 @@ class Scope:
         return {key: list(names) for key, names in found.items()}
 
     @cached_property
+    def comparisons(self) -> list[str]:
+        """Texts of the one-line comparisons here."""
+        texts = dict.fromkeys(self.source.text(n) for n in self.nodes if isinstance(n, ast.Compare))
+        return [text for text in texts if "\n" not in text]
+
+    def attributes_of(self, name: str) -> list[str]:
+        """Attributes that are read of the variable `name` here, and asked for by `hasattr`; at most six."""
+        return list(self._attributes_by_name.get(name, {}))[:6]
+
+    @cached_property
+    def _attributes_by_name(self) -> dict[str, dict[str, None]]:
+        found: dict[str, dict[str, None]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                found.setdefault(node.value.id, {})[node.attr] = None
+        return found
+
+    @cached_property
     def functions(self) -> dict[str, Function]:
         """The first function of each name."""
         found: dict[str, Function] = {}
