@@ -81,10 +81,10 @@ class Plan:
     neighbours: tuple[str, ...]
     cpu_s: float
     keep_cpu_s: float = 1.0
-    grace_count: int = 120
+    grace_count: int = 200
     """How many more candidates a batch tries after its first plausible one: a count, so that the
     outcome does not depend on the machine's load; `grace_s` seconds at most, a quarter for cold ones."""
-    grace_s: float = 8.0
+    grace_s: float = 12.0
     cold: frozenset[tuple[str, int]] = frozenset()
 
 
@@ -208,6 +208,48 @@ async def screen(
 def verdict_of(edit: Edit, record: Mapping[str, Any]) -> Verdict:
     test, why = str(record.get("test", "")), str(record.get("why", ""))
     return Verdict(edit, str(record["v"]), int(record.get("n", 0)), test, why)
+
+
+async def compare(
+    sandbox: Sandbox,
+    environment: Environment,
+    tree: Tree,
+    sources: Mapping[str, Source],
+    edits: Sequence[Edit],
+    plan: Plan,
+    budget_s: float,
+) -> dict[int, float]:
+    """Position in `edits` -> share of the edited function's results in passing tests that stay the same.
+
+    Edits outside functions, and functions that no passing test calls, are not in the answer.
+    """
+    hot, _ = split(sources, edits, plan.cold)
+    if not hot or not plan.neighbours:
+        return {}
+    spec = {
+        "mode": "compare",
+        "files": list(plan.files),
+        "targets": [],
+        "neighbours": list(plan.neighbours),
+        "cpu_s": 3 * plan.keep_cpu_s + 1,
+        "wall_s": 12 * plan.keep_cpu_s + 4,
+        "restarts": 0,
+        "candidates": hot,
+    }
+    result = await sandbox.run_job(environment, tree, make_job(environment, spec, budget_s))
+    seen: dict[tuple[int, bool], list[int]] = {
+        (record["id"], record["base"]): record["results"]
+        for record in lines_of(result)
+        if record.get("v") == "recorded"
+    }
+    pairs = {n: (seen[n, True], seen[n, False]) for n, base in seen if not base and (n, True) in seen}
+    return {number: kept(before, after) for number, (before, after) in pairs.items() if before}
+
+
+def kept(before: Sequence[int], after: Sequence[int]) -> float:
+    """The share of results that are equal, call by call."""
+    same = sum(old == new for old, new in zip(before, after, strict=False))
+    return same / max(len(before), len(after), 1)
 
 
 def split(

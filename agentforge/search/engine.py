@@ -15,12 +15,12 @@ from agentforge.core.ports import Clock, Environment, Sandbox
 from agentforge.core.report import TestReport
 from agentforge.core.task import Issue
 from agentforge.core.tree import Changes, Tree, TreeFile
-from agentforge.search.batch import Observation, Observed, Plan, Verdict, observe, screen
+from agentforge.search.batch import Observation, Observed, Plan, Verdict, compare, observe, screen
 from agentforge.search.hints import Hints
 from agentforge.search.localize import SuspiciousLine, localize
 from agentforge.search.operators import Facts, edits_of
 from agentforge.search.pairs import Pairs
-from agentforge.search.rank import naturalness
+from agentforge.search.rank import behaviour_cost, naturalness
 from agentforge.search.related import related_tests
 from agentforge.search.source import Edit, Source, fingerprint, hot_source
 
@@ -34,6 +34,8 @@ CHILD_CPU_S = 0.06
 SECOND_CHANCE = 10
 PATIENT_CPU_S = 12.0
 MAX_RETRIED = 12
+MAX_COMPARED = 24
+COMPARE_BUDGET_S = 15.0
 LINE_TIERS = (12, 40, 100)
 PAIRS_AFTER = 1200
 """So many single edits are tried before pairs take their share, one in `PAIRS_SHARE`, of each batch."""
@@ -98,6 +100,7 @@ class SearchEngine:
         self.verdicts: list[Verdict] = []
         self.reasons: list[str] = []
         self._retried: set[int] = set()
+        self._kept: dict[Edit, float] = {}
 
     async def repair(
         self,
@@ -115,6 +118,7 @@ class SearchEngine:
         self.reasons.extend(diagnosis.reasons)
         if diagnosis.lines:
             await self._search(environment, diagnosis, end)
+            await self._compare(environment, diagnosis, end)
         return self.outcome()
 
     async def diagnose(
@@ -240,6 +244,17 @@ class SearchEngine:
                 self.reasons.append("a batch of candidates gave no verdict")
                 return
 
+    async def _compare(self, environment: Environment, diagnosis: Diagnosis, end: float) -> None:
+        """How much of what passing tests observe each of several plausible edits keeps."""
+        best = [ranked.edit for ranked in self.outcome().plausible[:MAX_COMPARED]]
+        budget = min(COMPARE_BUDGET_S, end - self.clock.monotonic())
+        if len(best) < 2 or budget < 2:
+            return
+        self.emit(SearchProgress(stage="rank", tried=len(self.verdicts), plausible=len(best)))
+        plan = make_plan(diagnosis)
+        kept = await compare(self.sandbox, environment, diagnosis.tree, diagnosis.sources, best, plan, budget)
+        self._kept = {best[number]: share for number, share in kept.items()}
+
     def _report(self) -> None:
         found = self._plausible()
         self.emit(SearchProgress(stage="screen", tried=len(self.verdicts), plausible=len(found)))
@@ -274,7 +289,7 @@ class SearchEngine:
         mode = diagnosis.tree.read(edit.path).mode
         changes = {edit.path: TreeFile(edit.apply(source.data), mode)}
         suspicion = scores.get((edit.path, edit.line), 0.1) * hints.factor(edit)
-        score = naturalness(edit, source, suspicion)
+        score = naturalness(edit, source, suspicion) - behaviour_cost(self._kept.get(edit))
         old, new = source.data[edit.start : edit.end].decode().strip(), edit.new.decode().strip()
         return RankedEdit(
             edit, changes, score, f"{edit.path}:{edit.line} {edit.operator}: {old!r} -> {new!r}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agentforge.search.batch import Verdict
 from agentforge.search.source import Edit, Region, Source, fingerprint
 
+ASSERTIONS = ("AssertionError", "Failed")
 NEAR_LINES = 12
 MAX_LEADS = 120
 """Edits that changed how the targets fail: one half of a pair."""
@@ -56,18 +57,23 @@ def occurrences(data: bytes, old: bytes, region: Region) -> list[tuple[int, int]
 def leads(verdicts: Sequence[Verdict]) -> list[Edit]:
     """Edits after which the targets fail in another way than usual, or pass while a neighbour breaks.
 
-    What is usual is how most candidates fail, which is how the base fails.
+    What is usual is how most candidates fail, which is how the base fails. An assertion that fails
+    otherwise is nearer to a repair than an error that was not there before.
     """
     failed = [v for v in verdicts if v.verdict == "failed"]
     usual = Counter((v.test, v.why) for v in failed).most_common(1)
     common = usual[0][0] if usual else ("", "")
-    kinds = Counter(v.why for v in failed)
-    found = [
-        (0 if v.verdict == "broke" else 1, -v.passed, kinds[v.why], number, v.edit)
-        for number, v in enumerate(verdicts)
-        if v.verdict == "broke" or (v.verdict == "failed" and (v.test, v.why) != common)
+    least = min((v.passed for v in failed), default=0)
+
+    def distance(verdict: Verdict) -> int:
+        if verdict.verdict == "broke":
+            return 0
+        return 1 if verdict.passed > least else 2 if verdict.why.startswith(ASSERTIONS) else 3
+
+    changed = [
+        v for v in verdicts if v.verdict == "broke" or (v.verdict == "failed" and (v.test, v.why) != common)
     ]
-    return [item[-1] for item in sorted(found, key=lambda item: item[:4])][:MAX_LEADS]
+    return [v.edit for v in sorted(changed, key=distance)][:MAX_LEADS]
 
 
 class Pairs:

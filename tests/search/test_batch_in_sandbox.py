@@ -7,7 +7,7 @@ import pytest
 from agentforge.core.ports import Environment
 from agentforge.core.tree import Tree
 from agentforge.sandbox import DockerSandbox
-from agentforge.search.batch import Plan, Verdict, observe, screen, split
+from agentforge.search.batch import Plan, Verdict, compare, observe, screen, split
 from agentforge.search.source import Edit, Source
 from tests.search.conftest import make_tree
 
@@ -163,6 +163,17 @@ async def test_a_candidate_that_breaks_a_neighbour_is_not_plausible(
         ("broke", "test_module.py::test_kept"),
         ("plausible", ""),
     ]
+
+
+async def test_results_in_passing_tests_are_compared_with_those_of_the_base(
+    sandbox: DockerSandbox, environment: Environment
+) -> None:
+    same, other = edit("return x\n", "return 42 if x else x\n"), edit("return x\n", "return x + 1\n")
+    raises, cold = edit("return x\n", "raise SystemExit\n"), edit("LIMIT = 3", "LIMIT = 4")
+    edits, sources = [same, other, raises, cold], {"module.py": Source("module.py", MODULE.encode())}
+    plan = Plan(FILES, ("test_module.py::test_answer",), ("test_module.py::test_kept",), 0.5)
+    found = await compare(sandbox, environment, tree(), sources, edits, plan, 20.0)
+    assert found == {0: 1.0, 1: 0.0, 2: 0.0}
 
 
 OBSERVED = """def f(x):

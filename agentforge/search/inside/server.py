@@ -16,6 +16,7 @@ from typing import Any
 from .items import brief, describe, frames_of, run_item, test_id
 from .live import Live, load
 from .processes import Write, become_subreaper, in_child
+from .recorder import Recorder
 from .tracer import Tracer
 from .values import Witness, raised_in, running
 
@@ -37,6 +38,8 @@ class Server:
         gc.collect()
         if self.spec["mode"] == "observe":
             self.observe()
+        elif self.spec["mode"] == "compare":
+            self.compare()
         else:
             self.screen()
 
@@ -138,6 +141,33 @@ class Server:
             if record["v"] == "plausible":
                 left = min(left, self.spec["grace_count"])
                 self.deadline = min(self.deadline, time.monotonic() + self.spec["grace_s"])
+
+    def compare(self) -> None:
+        """What the edited functions return in the passing tests: on the base, then for each candidate."""
+        load(self.root, sorted({candidate["path"] for candidate in self.spec["candidates"]}))
+        live = Live(self.root)
+        gc.freeze()
+        keep = self.matching(self.spec["neighbours"])
+        for candidate in self.spec["candidates"]:
+            if self.late():
+                return
+            for base in (True, False):
+                work = functools.partial(self.record, live, candidate, keep, base)
+                record = in_child(work, self.spec["cpu_s"], self.spec["wall_s"], self.spec["memory_mb"])
+                self.emit({"id": candidate["id"], "base": base, **record})
+
+    def record(self, live: Live, candidate: Spec, keep: list[str], base: bool, write: Write) -> None:
+        path = os.path.realpath(os.path.join(self.root, candidate["path"]))
+        functions = live.by_place.get((path, candidate["function"], candidate["line"]), [])
+        if not functions or (not base and not live.patch(path, candidate)):
+            return write({"v": "not_loaded"})
+        name = functions[0].__code__.co_filename
+        recorder = Recorder(name, candidate["function"], candidate["line"])
+        for test in keep:
+            recorder.start()
+            run_item(self.items[test], None)
+            sys.setprofile(None)
+        return write({"v": "recorded", "results": recorder.results})
 
     def judge(self, live: Live, candidate: Spec, targets: list[str], keep: list[str], write: Write) -> None:
         path = os.path.realpath(os.path.join(self.root, candidate["path"]))
