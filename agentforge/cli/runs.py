@@ -137,9 +137,10 @@ def collect_garbage(
     store = _store(config)
     old = retention.removable(store.list(), datetime.now(UTC), keep=keep, older_than_days=older_than)
     doomed = [summary.run_id for summary in old]
+    if not dry_run:
+        doomed = retention.remove_runs(store, doomed)
     trees = retention.unneeded_trees(store, without=doomed)
     if not dry_run:
-        retention.remove_runs(store, doomed)
         for path in trees:
             path.unlink(missing_ok=True)
     if as_json:

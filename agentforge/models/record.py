@@ -349,10 +349,16 @@ def _first_error(error: ValidationError) -> str:
 
 
 def _opened(path: Path) -> list[CallRecord]:
-    """The calls already in `path`, whose torn last line is cut off."""
+    """The calls already in `path`. A torn last line is cut off; one that lacks only its newline gets it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         return []
+    records = load_calls(path)
     with path.open("r+b") as file:
-        file.truncate(file.read().rfind(b"\n") + 1)
-    return load_calls(path)
+        data = file.read()
+        end = data.rfind(b"\n") + 1
+        if _whole_after_all(data[end:]):
+            file.write(b"\n")
+        else:
+            file.truncate(end)
+    return records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -91,8 +92,10 @@ def read_journal(path: Path) -> Readings:
         try:
             if kind == "now":
                 nows.append(datetime.fromisoformat(value).isoformat())
-            else:
+            elif kind == "monotonic" and math.isfinite(float(value)):
                 monotonics.append(float(value))
+            else:
+                raise ValueError(line)
         except ValueError:
             raise RecordError(f"{path} is damaged at {line[:40]!r}") from None
     return Readings(tuple(nows), tuple(monotonics))
@@ -101,7 +104,7 @@ def read_journal(path: Path) -> Readings:
 class ReplayClock:
     """Answers what was answered then."""
 
-    def __init__(self, nows: Sequence[str], monotonics: Sequence[float]) -> None:
+    def __init__(self, nows: Sequence[datetime], monotonics: Sequence[float]) -> None:
         self._nows = iter(nows)
         self._monotonics = iter(monotonics)
 
@@ -109,7 +112,7 @@ class ReplayClock:
         moment = next(self._nows, None)
         if moment is None:
             raise RecordError("the replay asks for the time more often than the run did", hint=_HINT)
-        return datetime.fromisoformat(moment)
+        return moment
 
     def monotonic(self) -> float:
         moment = next(self._monotonics, None)

@@ -84,7 +84,8 @@ def for_step(step: str) -> Iterator[None]:
 class EventLog:
     """Durable events get the next number and go to `write`; tokens carry the number they follow.
 
-    Events of the `prefix` are only compared with what was recorded: nobody hears of them again.
+    Events of the `prefix` are only compared with what was recorded: nobody hears of them again. When all
+    were said once more, `on_resumed` is called, and then the first new event is written.
     """
 
     def __init__(
@@ -94,9 +95,11 @@ class EventLog:
         write: Write,
         listener: Listener,
         prefix: Prefix = Prefix(),
+        on_resumed: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock, self._redactor = clock, redactor
         self._write, self._listener = write, listener
+        self._on_resumed = on_resumed
         self._prefix = prefix
         self._seq = self._said = 0
 
@@ -150,6 +153,7 @@ class EventLog:
 
     def _resumed(self) -> None:
         """Say that the run goes on; by the machine's clock, for it is no part of the run's own course."""
+        self._on_resumed()
         after, number = self._seq, self._prefix.jumps[self._seq]
         self._seq = number
         line = self._line(RunResumed(after=after), datetime.now(UTC))

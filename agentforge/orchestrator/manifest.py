@@ -24,6 +24,13 @@ from agentforge.orchestrator.workflow import Workflow
 _PACKAGES = ("docker", "GitPython", "unidiff", "chromadb", "openai", "watchdog", "pydantic")
 
 
+def settings_record(settings: Settings) -> tuple[dict[str, Any], str]:
+    """The settings as run.json holds them, secrets masked by their own types, and their hash."""
+    resolved = settings.model_dump(mode="json")
+    digest = hashlib.sha256(json.dumps(resolved, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return resolved, digest
+
+
 def opening_manifest(
     run_id: str,
     created: datetime,
@@ -33,9 +40,8 @@ def opening_manifest(
     base: dict[str, Any],
     models: dict[str, str],
 ) -> dict[str, Any]:
-    """The manifest at the start; secrets are masked by the settings' own types."""
-    resolved = settings.model_dump(mode="json")
-    digest = hashlib.sha256(json.dumps(resolved, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """The manifest at the start."""
+    resolved, digest = settings_record(settings)
     return {
         "schema": RECORD_SCHEMA,
         "run_id": run_id,

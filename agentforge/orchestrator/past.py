@@ -8,7 +8,7 @@ with the recorded ones, and where the record ends the run goes on live, be it in
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,14 @@ from agentforge.models.record import CallRecord
 from agentforge.models.resume import unanswered
 from agentforge.orchestrator.clock import JOURNAL, Readings, read_journal
 from agentforge.orchestrator.eventlog import Prefix
-from agentforge.orchestrator.store import RunRecord, whole_lines
+from agentforge.orchestrator.store import RunRecord, understood, whole_lines
 
 RESUMABLE = frozenset({None, "interrupted", "limit", "model", "environment", "defect"})
 """Outcomes that leave something to do. None: the process died."""
 MASK = "**********"
+_OF_AN_ENDING = frozenset({"exit_code", "summary", "finished", "cut", "ended_after"})
+"""What run.json says of an ending that does not hold any more once the run goes on."""
+_ASIDE = frozenset({"stream_reset", "notice"})
 
 
 @dataclass(frozen=True)
@@ -42,30 +45,55 @@ class Past:
 def past_of(record: RunRecord) -> Past:
     """Read what is needed to go on. Raises `RecordError` where there is nothing to resume, or no way to."""
     manifest = record.manifest
-    _check(record, manifest)
-    events = [json.loads(line) for line in whole_lines(record.directory / "events.jsonl")]
-    lines = tuple(whole_lines(record.directory / "events.jsonl"))
+    with understood(f"the record of run {record.run_id}"):
+        _check(record, manifest)
+        return _past(record, manifest)
+
+
+def _past(record: RunRecord, manifest: Mapping[str, Any]) -> Past:
+    lines = event_lines(record)
     jumps = jumps_of(manifest)
     ended_after = manifest.get("ended_after") if manifest.get("outcome") is not None else None
-    own = [number for number in _own_course(events, jumps) if ended_after is None or number <= ended_after]
-    by_number = {int(event["seq"]): line for event, line in zip(events, lines, strict=True)}
-    last = max(by_number, default=0)
+    own = [number for number in _own_course(lines, jumps) if ended_after is None or number <= ended_after]
+    events = {number: json.loads(lines[number]) for number in own}
+    if own and events[own[-1]]["type"] == "run_finished":
+        # The process died between its last word and the note of it in run.json: an ending is no course.
+        own.pop()
     if own:
-        jumps = {**jumps, own[-1]: last + 1}
-    started = [int(event["call"]) for event in events if event["type"] == "model_call_started"]
-    in_call = bool(own) and json.loads(by_number[own[-1]])["type"] == "model_call_started"
-    outcome = manifest.get("outcome")
+        jumps = {**jumps, own[-1]: max(lines) + 1}
     reopened = unanswered(
         record.directory / "calls.jsonl",
-        started,
-        ended_by_error=outcome == "model" or (outcome == "limit" and in_call),
+        [int(event["call"]) for event in events.values() if event["type"] == "model_call_started"],
+        ended_by_error=_ended_by_call(manifest, [events[number] for number in own]),
     )
+    fresh = {key: value for key, value in manifest.items() if key not in _OF_AN_ENDING}
     return Past(
-        {**manifest, "outcome": None, "resumes": [{"after": a, "at": n} for a, n in sorted(jumps.items())]},
-        Prefix(tuple(by_number[number] for number in own), jumps),
+        {**fresh, "outcome": None, "resumes": [{"after": a, "at": n} for a, n in sorted(jumps.items())]},
+        Prefix(tuple(lines[number] for number in own), jumps),
         read_journal(record.directory / JOURNAL),
         reopened,
     )
+
+
+def _ended_by_call(manifest: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a failed model call ended the run: a limit may have been reached elsewhere, too."""
+    if manifest.get("outcome") != "limit":
+        return manifest.get("outcome") == "model"
+    last = next((event for event in reversed(own) if event["type"] not in _ASIDE), None)
+    return last is not None and last["type"] == "model_call_started"
+
+
+def event_lines(record: RunRecord) -> dict[int, bytes]:
+    """The recorded events by number. Raises `RecordError` where a line is no event or numbers do not rise."""
+    lines: dict[int, bytes] = {}
+    last = 0
+    with understood(f"events.jsonl of run {record.run_id}"):
+        for line in whole_lines(record.directory / "events.jsonl"):
+            number = int(json.loads(line)["seq"])
+            if number <= last:
+                raise ValueError(f"event {number} comes after event {last}")
+            lines[number], last = line, number
+    return lines
 
 
 def jumps_of(manifest: Mapping[str, Any]) -> dict[int, int]:
@@ -75,15 +103,12 @@ def jumps_of(manifest: Mapping[str, Any]) -> dict[int, int]:
 
 def own_lines(record: RunRecord, manifest: Mapping[str, Any]) -> Iterator[bytes]:
     """The recorded events without endings that do not hold any more and without `run_resumed`."""
-    jumps = jumps_of(manifest)
-    lines = {int(json.loads(line)["seq"]): line for line in whole_lines(record.directory / "events.jsonl")}
-    kept = set(_own_course([{"seq": number} for number in lines], jumps))
-    return (line for number, line in lines.items() if number in kept)
+    lines = event_lines(record)
+    return (lines[number] for number in _own_course(lines, jumps_of(manifest)))
 
 
-def _own_course(events: list[dict[str, Any]], jumps: Mapping[int, int]) -> Iterator[int]:
-    for event in events:
-        number = int(event["seq"])
+def _own_course(numbers: Iterable[int], jumps: Mapping[int, int]) -> Iterator[int]:
+    for number in numbers:
         if not any(after < number <= at for after, at in jumps.items()):
             yield number
 

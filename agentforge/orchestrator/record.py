@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,11 +35,12 @@ from agentforge.core.task import Issue
 from agentforge.core.tree import Tree
 from agentforge.models.ledger import Charge
 from agentforge.orchestrator.eventlog import redact
-from agentforge.orchestrator.store import recorded_in, write_atomically
+from agentforge.orchestrator.store import recorded_in, understood, write_atomically
 
 Aside = tuple[tuple[str, ...], tuple[Charge, ...]]
 """What memory warned of, and what its embeddings were billed, since the last time."""
 
+_KEPT = re.compile(r"^([0-9]{4,12})-[a-z]+\.json$")
 _COVERAGE: TypeAdapter[LineCoverage] = TypeAdapter(LineCoverage)
 _ENVIRONMENT_SPEC: TypeAdapter[EnvironmentSpec] = TypeAdapter(EnvironmentSpec)
 _TEST_REQUEST: TypeAdapter[TestRequest] = TypeAdapter(TestRequest)
@@ -70,7 +72,7 @@ class Tape:
     def __init__(self, folder: Path, redactor: Redactor) -> None:
         self._folder, self.redactor = folder, redactor
         # A resumed run goes on where its record ends.
-        self._count = max((int(path.name[:4]) for path in folder.glob("[0-9]" * 4 + "-*.json")), default=0)
+        self._count = max((number for number, _ in _kept(folder)), default=0)
 
     def keep(self, kind: str, key: str, answer: Any) -> None:
         self._count += 1
@@ -84,18 +86,22 @@ class Tape:
         return request_key(self.redactor, *parts)
 
 
+def _kept(folder: Path) -> list[tuple[int, Path]]:
+    """What a tape left in `folder`, in order: by number, for the ten thousandth has five digits."""
+    found = ((_KEPT.match(path.name), path) for path in folder.glob("*.json"))
+    return sorted((int(named[1]), path) for named, path in found if named is not None)
+
+
 class TapePlayer:
     """Gives back what `Tape` kept: first in, first out among equal requests."""
 
     def __init__(self, folder: Path, redactor: Redactor) -> None:
         self._redactor = redactor
         self._answers: dict[tuple[str, str], deque[Any]] = defaultdict(deque)
-        for path in sorted(folder.glob("[0-9]*-*.json")):
-            try:
+        for _, path in _kept(folder):
+            with recorded_in(path), understood(f"{path.name} of the record"):
                 entry = json.loads(path.read_text("utf-8"))
-                self._answers[entry["kind"], entry["key"]].append(entry["answer"])
-            except (OSError, ValueError, KeyError) as error:
-                raise RecordError(f"{path.name} of the record cannot be read: {error}") from None
+                self._answers[str(entry["kind"]), str(entry["key"])].append(entry["answer"])
 
     def key(self, *parts: Any) -> str:
         """As `Tape.key`."""
@@ -156,25 +162,27 @@ class ReplaySandbox:
         self._player = player
 
     async def prepare(self, tree: Tree, spec: EnvironmentSpec) -> Environment:
-        return Environment.model_validate(
-            self._player.play("environment", _environment_key(self._player, tree, spec))
-        )
+        answer = self._player.play("environment", _environment_key(self._player, tree, spec))
+        with understood("a recorded environment"):
+            return Environment.model_validate(answer)
 
     async def run_tests(self, environment: Environment, tree: Tree, request: TestRequest) -> TestReport:
-        return TestReport.model_validate(
-            self._player.play("tests", _tests_key(self._player, environment, tree, request))
-        )
+        answer = self._player.play("tests", _tests_key(self._player, environment, tree, request))
+        with understood("a recorded test report"):
+            return TestReport.model_validate(answer)
 
     async def run_tests_with_coverage(
         self, environment: Environment, tree: Tree, request: TestRequest
     ) -> tuple[TestReport, LineCoverage]:
         answer = self._player.play("coverage", _tests_key(self._player, environment, tree, request))
-        return TestReport.model_validate(answer["report"]), _COVERAGE.validate_python(answer["lines"])
+        with understood("a recorded test report with coverage"):
+            return TestReport.model_validate(answer["report"]), _COVERAGE.validate_python(answer["lines"])
 
     async def run_job(self, environment: Environment, tree: Tree, job: Job) -> JobResult:
         # Bytes were written as base64 text, which only the JSON reader turns back.
         answer = self._player.play("job", _job_key(self._player, environment, tree, job))
-        return JobResult.model_validate_json(json.dumps(answer))
+        with understood("a recorded result of a command"):
+            return JobResult.model_validate_json(json.dumps(answer))
 
 
 class RecordingRetriever:
@@ -219,7 +227,8 @@ class ReplayRetriever:
 
     async def retrieve(self, issue: Issue, tree: Tree, k: int = 5) -> Retrieved:
         answer = self._player.play("retrieval", self._player.key(issue.text, tree.digest, k))
-        entry = RetrievalRecord.model_validate(answer)
+        with understood("what memory gave"):
+            entry = RetrievalRecord.model_validate(answer)
         self._tell(entry)
         return entry.retrieved
 
@@ -233,7 +242,9 @@ class ReplayRetriever:
         return self._kept("insight", lesson, *episodes)
 
     def _kept(self, kind: str, *key: Any) -> str:
-        entry = StoreRecord.model_validate(self._player.play(kind, self._player.key(*key)))
+        answer = self._player.play(kind, self._player.key(*key))
+        with understood("what memory kept"):
+            entry = StoreRecord.model_validate(answer)
         self._tell(entry)
         return entry.kept
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from agentforge.config.settings import Settings
 from agentforge.core.chat import Spend
@@ -40,7 +39,7 @@ from agentforge.orchestrator.service import (
     result_patch,
     scratch_folder,
 )
-from agentforge.orchestrator.store import RunRecord, RunStore
+from agentforge.orchestrator.store import RunRecord, RunStore, understood
 from agentforge.orchestrator.wiring import NODES, PREDICATES
 from agentforge.orchestrator.workflow import Workflow, WorkflowFile
 from agentforge.orchestrator.workflow_load import build_workflow
@@ -57,7 +56,7 @@ async def replay_run(reference: str, settings: Settings, listener: Listener) -> 
     store = RunStore(settings.data_home)
     record = store.open(reference)
     manifest = record.manifest
-    if manifest.get("outcome") in (None, "defect"):
+    if manifest.get("outcome") is None or manifest.get("outcome") == "defect":
         what = "never ended" if manifest.get("outcome") is None else "was ended by a defect of agentforge"
         raise RecordError(
             f"run {record.run_id} {what} and cannot be replayed",
@@ -75,21 +74,24 @@ class Replay:
 
     def __init__(self, record: RunRecord, manifest: dict[str, Any], listener: Listener) -> None:
         self.record, self.manifest = record, manifest
-        try:
+        with understood(f"run.json of run {record.run_id}"):
             self.task = RepairTask.model_validate(manifest["task"])
             self.settings = Settings.model_validate(_without_masks(manifest["settings"]))
             graph = WorkflowFile.model_validate(manifest["workflow"]["graph"])
             clock = manifest["clock"]
             self.cut = Cut.model_validate(manifest["cut"]) if manifest.get("cut") else None
             self.recorded_spend = Spend.model_validate(manifest["spend"])
-            self.clock = ReplayClock(clock["now"], clock["monotonic"])
-        except (ValidationError, KeyError, TypeError) as error:
-            raise RecordError(f"run {record.run_id}: run.json cannot be replayed: {error!r:.200}") from None
+            self.clock = ReplayClock(
+                [datetime.fromisoformat(moment) for moment in clock["now"]],
+                [float(moment) for moment in clock["monotonic"]],
+            )
+            self.base_commit = str(manifest["base"]["commit"])
+            self.models = dict(manifest["models"])
+            jumps = Prefix(jumps=jumps_of(manifest))
         self.workflow: Workflow = build_workflow(graph, NODES, PREDICATES)
         self.lines: list[bytes] = []
-        jumps = Prefix(jumps=jumps_of(manifest))
         self.log = EventLog(self.clock, build_redactor(self.settings), self._keep_line, listener, jumps)
-        self.state = opening_state(self.task, self.settings, self.workflow, manifest["base"]["commit"])
+        self.state = opening_state(self.task, self.settings, self.workflow, self.base_commit)
 
     async def carry_out(self, workspace: GitWorkspace, scratch: Path) -> RunResult:
         started = time.monotonic()
@@ -123,14 +125,14 @@ class Replay:
         """The run was cut off here, from outside: what it had done so far decides what that meant."""
         if cut.kind == "interrupted":
             return interrupted(self.state, self.settings.critic)
-        error = error_of_cut(cut, self.settings.limits.time_limit_s)
+        error = error_of_cut(cut)
         return announced_ending(self.log, self.state, error, self.settings)
 
     def _context(self, workspace: GitWorkspace, scratch: Path) -> RunContext:
         player = TapePlayer(self.record.directory / "reports", build_redactor(self.settings))
         self.ledger = build_ledger(self.settings.model_copy(update={"limits": type(self.settings.limits)()}))
         model = None
-        if self.manifest["models"]:
+        if self.models:
             calls = self.record.directory / "calls.jsonl"
             calls = calls if calls.exists() else scratch / "no-calls.jsonl"
             calls.touch()
@@ -173,7 +175,7 @@ class Replay:
             exit_code=int(ending.exit_code) if ending else 3,
             summary=ending.summary if ending else difference,
             workflow=self.workflow.name,
-            base_commit=self.manifest["base"]["commit"],
+            base_commit=self.base_commit,
             patch=result_patch(self.state, ending) if ending else None,
             decision=best.decision if best else None,
             baseline=best.baseline if best else None,
@@ -203,9 +205,10 @@ class Replay:
 
 
 def _base_tree(store: RunStore, manifest: dict[str, Any]) -> Tree:
-    base = manifest.get("base") or {}
-    tree = store.load_tree(str(base.get("tree", "")))
-    return Tree(tree.files, frozenset(base.get("submodules", ())))
+    with understood("the base in run.json"):
+        base = manifest["base"]
+        tree = store.load_tree(str(base["tree"]))
+        return Tree(tree.files, frozenset(base.get("submodules", ())))
 
 
 def _without_masks(value: Any) -> Any:

@@ -71,7 +71,7 @@ class Cut(Frozen):
     """An end that came from outside the run's own course, after the event with number `after`.
 
     A replay cannot come to such an end by itself: it stops there and repeats it. `kind`: "time",
-    "interrupted", or "fault" (then `what` and `hint` tell it).
+    "interrupted", or "fault"; `what` and `hint` tell it.
     """
 
     after: int
@@ -109,11 +109,10 @@ def interrupted(state: RunState, critic_mode: str) -> Ending:
     return Ending("interrupted", ExitCode.INTERRUPTED, text, with_patch=True)
 
 
-def error_of_cut(cut: Cut, time_limit_s: float | None) -> AgentForgeError:
+def error_of_cut(cut: Cut) -> AgentForgeError:
     """The error that `cut` stands for; not for "interrupted"."""
     if cut.kind == "time":
-        text = f"the time limit of {time_limit_s:g} s was reached"
-        return LimitReached("time", text, hint="raise --time-limit")
+        return LimitReached("time", cut.what, hint="raise --time-limit")
     return EnvironmentFault(cut.what, hint=cut.hint)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from agentforge.config.settings import Settings
 from agentforge.core.errors import RecordError
@@ -12,15 +11,19 @@ from agentforge.core.task import Limits, RepairTask
 from agentforge.core.tree import Tree
 from agentforge.models.factory import build_redactor
 from agentforge.orchestrator.eventlog import Listener
+from agentforge.orchestrator.manifest import settings_record
 from agentforge.orchestrator.past import Past, past_of, settings_of
 from agentforge.orchestrator.result import RunResult
 from agentforge.orchestrator.service import LiveRun, scratch_folder
-from agentforge.orchestrator.store import RunRecord, RunStore, RunWriter
+from agentforge.orchestrator.store import RunRecord, RunStore, RunWriter, understood
 from agentforge.orchestrator.wiring import NODES, PREDICATES
 from agentforge.orchestrator.workflow import Workflow, WorkflowFile
 from agentforge.orchestrator.workflow_load import build_workflow
 from agentforge.repo.intake import IntakeResult
 from agentforge.repo.workspace import GitWorkspace
+
+FOREVER_S = 1e9
+"""A time limit that no run reaches."""
 
 
 async def resume_run(
@@ -39,10 +42,12 @@ async def resume_run(
         past = past_of(record)
         restored = settings_of(past.manifest, settings)
         if limits is not None:
-            restored = restored.model_copy(update={"limits": limits})
+            restored, past = _limited(restored, past, limits)
         task, workflow, intake = _restored(store, record, past)
         with scratch_folder(settings.data_home) as scratch:
             run = LiveRun(task, restored, workflow, intake, writer, listener, past)
+            if limits is not None:
+                run.time_limit_s = limits.time_limit_s
             workspace = await GitWorkspace.create(intake.tree, scratch)
             with workspace:
                 return await run.carry_out(workspace)
@@ -50,10 +55,24 @@ async def resume_run(
         writer.close()
 
 
+def _limited(settings: Settings, past: Past, limits: Limits) -> tuple[Settings, Past]:
+    """The run under other `limits`, which its record holds from then on, so that it can be replayed.
+
+    Whether there is a time limit decides how often nodes ask the clock, whose answers are given again: a
+    run that had none is cut off from outside, and one that had one keeps one that is never reached.
+    """
+    recorded, wanted = settings.limits.time_limit_s, limits.time_limit_s
+    kept = None if recorded is None else FOREVER_S if wanted is None else wanted
+    settings = settings.model_copy(update={"limits": limits.model_copy(update={"time_limit_s": kept})})
+    resolved, digest = settings_record(settings)
+    manifest = {**past.manifest, "settings": resolved, "settings_hash": digest}
+    return settings, replace(past, manifest=manifest)
+
+
 def _restored(store: RunStore, record: RunRecord, past: Past) -> tuple[RepairTask, Workflow, IntakeResult]:
     """Task, workflow and base as they were recorded."""
     manifest = past.manifest
-    try:
+    with understood(f"run.json of run {record.run_id}"):
         task = RepairTask.model_validate(manifest["task"])
         graph = WorkflowFile.model_validate(manifest["workflow"]["graph"])
         base = manifest["base"]
@@ -66,10 +85,9 @@ def _restored(store: RunStore, record: RunRecord, past: Past) -> tuple[RepairTas
             root=source if source.is_dir() else None,
             subdirectory=task.subdirectory,
         )
-    except (ValidationError, KeyError, TypeError) as error:
-        raise RecordError(f"run {record.run_id}: run.json cannot be resumed: {error!r:.200}") from None
+        meant = str(manifest["workflow"]["hash"])
     workflow = build_workflow(graph, NODES, PREDICATES)
-    if workflow.hash != manifest["workflow"]["hash"]:
+    if workflow.hash != meant:
         raise RecordError(
             f"run {record.run_id}: its workflow means something else in this version", hint="start it anew"
         )

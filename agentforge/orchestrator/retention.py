@@ -8,7 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agentforge.core.errors import RecordError
-from agentforge.orchestrator.store import RunRecord, RunStore, RunSummary
+from agentforge.orchestrator.store import (
+    OwnedByAnother,
+    RunRecord,
+    RunStore,
+    RunSummary,
+    owned,
+    recorded_in,
+)
 
 ABANDONED = timedelta(days=1)
 """An unfinished run younger than this may still be at work and is never removed."""
@@ -27,14 +34,28 @@ def removable(
             yield summary
 
 
-def remove_runs(store: RunStore, run_ids: Iterable[str]) -> None:
-    """Remove the directories of `run_ids`. Raises `RecordError` where that is not possible."""
-    for run_id in run_ids:
-        directory = store.open(run_id).directory
-        try:
-            shutil.rmtree(directory)
-        except OSError as error:
-            raise RecordError(f"run {run_id} cannot be removed: {error.strerror}: {error.filename}") from None
+def remove_runs(store: RunStore, run_ids: Iterable[str]) -> list[str]:
+    """Remove the directories of `run_ids`; which ones went: one that a process works on stays.
+
+    Raises `RecordError` where removing is not possible.
+    """
+    return [run_id for run_id in run_ids if _removed(store.open(run_id).directory)]
+
+
+def _removed(directory: Path) -> bool:
+    try:
+        with recorded_in(directory):
+            lock = owned(directory)
+    except OwnedByAnother:
+        return False
+    try:
+        shutil.rmtree(directory)
+    except OSError as error:
+        what = f"run {directory.name} cannot be removed: {error.strerror}: {error.filename}"
+        raise RecordError(what) from None
+    finally:
+        lock.release()
+    return True
 
 
 def unneeded_trees(store: RunStore, without: Iterable[str] = ()) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentforge.config.settings import Settings
 from agentforge.core.chat import Spend
-from agentforge.core.errors import AgentForgeError, ConfigError, EnvironmentFault, ExitCode
+from agentforge.core.errors import AgentForgeError, ConfigError, EnvironmentFault, ExitCode, RecordError
 from agentforge.core.events import Notice, RunFinished, RunStarted
 from agentforge.core.patch import Patch
 from agentforge.core.state import RunState
@@ -41,7 +41,7 @@ from agentforge.orchestrator.result import (
     error_of_cut,
     interrupted,
 )
-from agentforge.orchestrator.store import RunStore, RunWriter, recorded_in
+from agentforge.orchestrator.store import RunStore, RunWriter, recorded_in, understood
 from agentforge.orchestrator.wiring import NODES, PREDICATES
 from agentforge.orchestrator.workflow import Workflow
 from agentforge.orchestrator.workflow_load import load_workflow
@@ -137,7 +137,10 @@ class LiveRun:
         self.ended_after: int | None = None
         self.redactor = build_redactor(settings)
         prefix = past.prefix if past else Prefix()
-        self.log = EventLog(self.clock, self.redactor, self._write, listener, prefix)
+        self.log = EventLog(self.clock, self.redactor, self._write, listener, prefix, self._begin)
+        self.time_limit_s = settings.limits.time_limit_s
+        """Cuts the run off from outside, whatever a node is waiting for."""
+        self._time_limit: asyncio.Timeout | None = None
         self.state = opening_state(task, settings, workflow, intake.base_commit)
         self.manifest = dict(past.manifest) if past else self._opening_manifest()
 
@@ -153,10 +156,24 @@ class LiveRun:
         )
 
     async def carry_out(self, workspace: GitWorkspace) -> RunResult:
+        """Raises what goes wrong before a resumed run is where its record ends, which then stays as it is."""
+        try:
+            if not self.log.repeating:
+                self._begin()
+            announce(self.log, self.manifest)
+            return await self._carried_out(workspace)
+        finally:
+            self.clock.close()
+
+    def _begin(self) -> None:
+        """From here on something new happens: an earlier ending does not hold any more."""
         self.writer.write_manifest(self.manifest)
-        announce(self.log, self.manifest)
+        self._start_time_limit()
+
+    async def _carried_out(self, workspace: GitWorkspace) -> RunResult:
         ports: LivePorts | None = None
         ending = Ending("defect", ExitCode.DEFECT, "a defect in agentforge ended the run")
+        result: RunResult | None = None
         try:
             commits = past_commits(self.intake, self.settings)
             ports = live_ports(
@@ -164,29 +181,51 @@ class LiveRun:
             )
             async with ports.engine:
                 await self._run_engine(ports.context(workspace, self.clock, self.task, self.log))
+            self._check_repeated()
             ending = ending_of_state(self.state, self.settings.critic)
         except AgentForgeError as error:
+            if self.log.repeating:
+                raise
             ending = self._ending_after(error)
         except asyncio.CancelledError:
+            if self.log.repeating:
+                raise
             self.ended_after = self.log.last
             self.cut = Cut(after=self.log.last, kind="interrupted")
             ending = interrupted(self.state, self.settings.critic)
         finally:
             # In `finally`, so that a defect closes the record, too, before it is raised further.
-            result = self._finish(ending, ports.spend() if ports is not None else Spend())
+            if not self.log.repeating:
+                result = self._finish(ending, ports.spend() if ports is not None else Spend())
+        assert result is not None
         return result
 
+    def _check_repeated(self) -> None:
+        if self.log.repeating:
+            raise RecordError(
+                f"the run cannot be resumed: it ends after event {self.log.last}, its record goes on",
+                hint="its code, configuration or input changed; start it anew",
+            )
+
     async def _run_engine(self, context: RunContext) -> None:
-        limit = self.settings.limits.time_limit_s
         context.start_deadline()
         try:
-            async with asyncio.timeout(None if limit is None else limit - self.clock.used_s) as scope:
+            async with asyncio.timeout(None) as self._time_limit:
+                if not self.log.repeating:
+                    self._start_time_limit()
                 await execute(self.workflow, self.state, NODES, PREDICATES, context, self._keep)
         except TimeoutError:
-            if not scope.expired():
+            if self._time_limit is None or not self._time_limit.expired():
                 raise
-            self.cut = Cut(after=self.log.last, kind="time")
-            raise error_of_cut(self.cut, limit) from None
+            what = f"the time limit of {self.time_limit_s:g} s was reached"
+            self.cut = Cut(after=self.log.last, kind="time", what=what)
+            raise error_of_cut(self.cut) from None
+
+    def _start_time_limit(self) -> None:
+        """Going through the past costs no time of the run, and is not cut off by its limit."""
+        if self.time_limit_s is not None and self._time_limit is not None:
+            left = max(0.0, self.time_limit_s - self.clock.used_s)
+            self._time_limit.reschedule(asyncio.get_running_loop().time() + left)
 
     def _keep(self, state: RunState) -> None:
         self.state = state
@@ -204,6 +243,8 @@ class LiveRun:
         patch = result_patch(self.state, ending)
         if patch is not None:
             self.writer.write_file("patch.diff", patch.diff)
+        else:
+            self.writer.remove_file("patch.diff")
         report = markdown_report(self.state, ending.outcome, ending.summary)
         self.writer.write_file("report.md", self.redactor.text(report).encode("utf-8", "replace"))
         audit = audit_record(self.state, self.writer.events(), self.intake.tree)
@@ -215,7 +256,6 @@ class LiveRun:
         closed = closing_manifest(self.manifest, self.state, ending, spend, now, clock, self.cut)
         stages = stage_shares(self.writer.events(), spend)
         self.writer.write_manifest({**closed, "ended_after": self.ended_after, "stages": stages})
-        self.clock.close()
         best = self.state.best
         return RunResult(
             run_id=self.writer.run_id,
@@ -288,20 +328,20 @@ def base_record(intake: IntakeResult) -> dict[str, Any]:
 
 def announce(log: EventLog, manifest: dict[str, Any]) -> None:
     """The first events of a run, from its manifest, so that a replay begins alike."""
-    workflow = manifest["workflow"]
-    log.emit(
-        RunStarted(
+    with understood("what run.json says of the run's beginning"):
+        workflow, base = manifest["workflow"], manifest["base"]
+        first = RunStarted(
             run_id=manifest["run_id"],
             workflow=workflow["name"],
             workflow_hash=workflow["hash"],
-            repository=manifest["base"]["source"],
-            base=manifest["base"]["commit"],
+            repository=base["source"],
+            base=base["commit"],
             issue_title=manifest["issue_title"],
             models=manifest["models"],
         )
-    )
-    for text in manifest["base"]["notices"]:
-        log.emit(Notice(text=text))
+        notices = [Notice(text=text) for text in base["notices"]]
+    for event in (first, *notices):
+        log.emit(event)
 
 
 def finished_event(ending: Ending, spend: Spend) -> RunFinished:

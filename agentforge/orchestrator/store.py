@@ -11,6 +11,7 @@ import os
 import secrets
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 RECORD_SCHEMA = 1
+
+
+class OwnedByAnother(RecordError):
+    """Another process works on the run."""
 
 
 class RunSummary(Frozen):
@@ -136,9 +141,13 @@ class RunWriter(RunRecord):
         self._redactor = redactor or Redactor()
         with recorded_in(directory):
             (directory / "reports").mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = _owned(directory)
-            cut_torn_line(directory / "events.jsonl")
-            self._events = (directory / "events.jsonl").open("ab")
+            self._lock = owned(directory)
+            try:
+                cut_torn_line(directory / "events.jsonl")
+                self._events = (directory / "events.jsonl").open("ab")
+            except BaseException:
+                self._lock.release()
+                raise
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         self.write_json("run.json", manifest)
@@ -162,6 +171,12 @@ class RunWriter(RunRecord):
             write_atomically(path, data)
         return path
 
+    def remove_file(self, name: str) -> None:
+        """What an earlier ending left and this one does not have."""
+        path = self.directory / name
+        with recorded_in(path):
+            path.unlink(missing_ok=True)
+
     def clean_logs(self) -> None:
         """Take secrets out of the full logs of the sandbox, which were written as they came."""
         for path in (self.directory / "reports").glob("*.log"):
@@ -172,18 +187,21 @@ class RunWriter(RunRecord):
                     write_atomically(path, clean)
 
     def close(self) -> None:
-        self._events.close()
-        self._lock.release()
+        try:
+            self._events.close()
+        finally:
+            self._lock.release()
 
 
-def _owned(directory: Path) -> BaseFileLock:
+def owned(directory: Path) -> BaseFileLock:
+    """Take the run for this process, until the lock is released. Raises `OwnedByAnother`."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(directory / ".lock", timeout=0, mode=0o600, thread_local=False)
     try:
         lock.acquire()
     except Timeout:
-        raise RecordError(
+        raise OwnedByAnother(
             f"run {directory.name} is being worked on by another process",
             hint="wait for its end, or stop that process first",
         ) from None
@@ -260,8 +278,10 @@ class RunStore:
         path = self.trees / f"{digest}.tar.gz"
         try:
             tree = unpack_tree(path.read_bytes())
-        except (OSError, tarfile.TarError, EOFError):
+        except FileNotFoundError:
             raise RecordError(f"the base tree {digest[:12]} is not kept any more") from None
+        except (OSError, tarfile.TarError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+            raise RecordError(f"the base tree {digest[:12]} is damaged: {error!r:.100}") from None
         if tree.digest != digest:
             raise RecordError(f"the base tree {digest[:12]} is damaged")
         return tree
@@ -312,6 +332,18 @@ def whole_lines(path: Path) -> Iterator[bytes]:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from None
     return (line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line)
+
+
+@contextmanager
+def understood(what: str) -> Iterator[None]:
+    """What a damaged or edited file raises while it is taken apart becomes a `RecordError` about `what`."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise RecordError(
+            f"{what} cannot be read: {type(error).__name__}: {error!s:.200}",
+            hint="the record is damaged, or was changed by hand",
+        ) from None
 
 
 @contextmanager
