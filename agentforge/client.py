@@ -17,14 +17,18 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 from httpx_sse import EventSource, ServerSentEvent
 
 from agentforge.core.errors import AgentForgeError, EnvironmentFault, UsageError
 
+_ADDRESS = "write http://HOST:PORT"
 Document = dict[str, Any]
 OVER = frozenset({"finished", "cancelled", "interrupted", "failed"})
+PASSING = frozenset({429, 502, 503, 504})
+"""Answers of a server that is full, or of a proxy whose server is just being started again."""
 _STREAM_TIMEOUT = httpx.Timeout(10.0, read=60.0)
 """Longer than a heartbeat: silence means that the connection is dead."""
 
@@ -65,7 +69,7 @@ class _Place:
         if sse.id and sse.id == self.last and sse.event != "run_status":
             return None
         self.last = sse.id or self.last
-        event = StreamedEvent(sse.id, sse.event, json.loads(sse.data))
+        event = StreamedEvent(sse.id, sse.event, _document(sse.data))
         self.over = event.type == "run_status" and event.data.get("status") in OVER
         return event
 
@@ -78,6 +82,12 @@ class _Place:
             raise ServerGone(f"{server} does not answer any more", hint="the run goes on; watch it later")
         return min(2.0, 0.1 + away / 4)
 
+    def pause_after(self, error: Exception, server: str) -> float:
+        """The same after `error`, which is raised where it is not one that passes."""
+        if isinstance(error, ServerRefused) and error.status not in PASSING:
+            raise error
+        return self.pause(server)
+
     @property
     def headers(self) -> dict[str, str]:
         return {"Accept": "text/event-stream", **({"Last-Event-ID": self.last} if self.last else {})}
@@ -88,7 +98,7 @@ class Client:
 
     def __init__(self, server: str, token: str | None = None) -> None:
         self.server = server.rstrip("/")
-        self._http = httpx.Client(base_url=self.server, headers=_headers(token), timeout=30)
+        self._http = httpx.Client(base_url=_address(self.server), headers=_headers(token), timeout=30)
 
     def __enter__(self) -> Self:
         return self
@@ -106,27 +116,27 @@ class Client:
         return self._json("POST", "/v1/runs", {"repository": repository, "issue": issue, **more})
 
     def get(self, run_id: str) -> Document:
-        return self._json("GET", f"/v1/runs/{run_id}")
+        return self._json("GET", _path(run_id))
 
     def list(self, **filters: Any) -> Document:
         """One page of runs, newest first: `items` and `next`."""
         return self._json("GET", "/v1/runs", params=filters)
 
     def cancel(self, run_id: str) -> Document:
-        return self._json("POST", f"/v1/runs/{run_id}/cancel")
+        return self._json("POST", _path(run_id, "/cancel"))
 
     def resume(self, run_id: str) -> Document:
-        return self._json("POST", f"/v1/runs/{run_id}/resume")
+        return self._json("POST", _path(run_id, "/resume"))
 
     def patch(self, run_id: str) -> bytes:
         """The patch, byte for byte."""
-        return self._answer("GET", f"/v1/runs/{run_id}/patch").content
+        return self._answer("GET", _path(run_id, "/patch")).content
 
     def report(self, run_id: str) -> Document:
-        return self._json("GET", f"/v1/runs/{run_id}/report")
+        return self._json("GET", _path(run_id, "/report"))
 
     def audit(self, run_id: str) -> Document:
-        return self._json("GET", f"/v1/runs/{run_id}/audit")
+        return self._json("GET", _path(run_id, "/audit"))
 
     def events(self, run_id: str, *, after: str = "", patience_s: float = 60.0) -> Iterator[StreamedEvent]:
         """Every event behind `after`, to the end of the run; comes back by itself when it is cut off."""
@@ -134,14 +144,14 @@ class Client:
         while not place.over:
             try:
                 yield from self._stream(run_id, place)
-            except httpx.TransportError:
-                time.sleep(place.pause(self.server))
+            except (httpx.TransportError, ServerRefused) as error:
+                time.sleep(place.pause_after(error, self.server))
             else:
                 if not place.over:
                     time.sleep(place.pause(self.server))
 
     def _stream(self, run_id: str, place: _Place) -> Iterator[StreamedEvent]:
-        path = f"/v1/runs/{run_id}/events"
+        path = _path(run_id, "/events")
         with self._http.stream("GET", path, headers=place.headers, timeout=_STREAM_TIMEOUT) as response:
             if response.status_code != 200:
                 response.read()
@@ -152,8 +162,7 @@ class Client:
                     yield event
 
     def _json(self, method: str, path: str, body: Document | None = None, params: Any = None) -> Document:
-        found: Document = self._answer(method, path, body, params).json()
-        return found
+        return _document(self._answer(method, path, body, params).text)
 
     def _answer(
         self, method: str, path: str, body: Document | None = None, params: Any = None
@@ -169,7 +178,7 @@ class AsyncClient:
 
     def __init__(self, server: str, token: str | None = None) -> None:
         self.server = server.rstrip("/")
-        self._http = httpx.AsyncClient(base_url=self.server, headers=_headers(token), timeout=30)
+        self._http = httpx.AsyncClient(base_url=_address(self.server), headers=_headers(token), timeout=30)
 
     async def __aenter__(self) -> Self:
         return self
@@ -187,17 +196,27 @@ class AsyncClient:
         return await self._json("POST", "/v1/runs", {"repository": repository, "issue": issue, **more})
 
     async def get(self, run_id: str) -> Document:
-        return await self._json("GET", f"/v1/runs/{run_id}")
+        return await self._json("GET", _path(run_id))
+
+    async def list(self, **filters: Any) -> Document:
+        """One page of runs, newest first: `items` and `next`."""
+        return await self._json("GET", "/v1/runs", params=filters)
 
     async def cancel(self, run_id: str) -> Document:
-        return await self._json("POST", f"/v1/runs/{run_id}/cancel")
+        return await self._json("POST", _path(run_id, "/cancel"))
 
     async def resume(self, run_id: str) -> Document:
-        return await self._json("POST", f"/v1/runs/{run_id}/resume")
+        return await self._json("POST", _path(run_id, "/resume"))
 
     async def patch(self, run_id: str) -> bytes:
         """The patch, byte for byte."""
-        return (await self._answer("GET", f"/v1/runs/{run_id}/patch")).content
+        return (await self._answer("GET", _path(run_id, "/patch"))).content
+
+    async def report(self, run_id: str) -> Document:
+        return await self._json("GET", _path(run_id, "/report"))
+
+    async def audit(self, run_id: str) -> Document:
+        return await self._json("GET", _path(run_id, "/audit"))
 
     async def events(
         self, run_id: str, *, after: str = "", patience_s: float = 60.0
@@ -208,14 +227,14 @@ class AsyncClient:
             try:
                 async for event in self._stream(run_id, place):
                     yield event
-            except httpx.TransportError:
-                await asyncio.sleep(place.pause(self.server))
+            except (httpx.TransportError, ServerRefused) as error:
+                await asyncio.sleep(place.pause_after(error, self.server))
             else:
                 if not place.over:
                     await asyncio.sleep(place.pause(self.server))
 
     async def _stream(self, run_id: str, place: _Place) -> AsyncIterator[StreamedEvent]:
-        path = f"/v1/runs/{run_id}/events"
+        path = _path(run_id, "/events")
         async with self._http.stream("GET", path, headers=place.headers, timeout=_STREAM_TIMEOUT) as response:
             if response.status_code != 200:
                 await response.aread()
@@ -225,15 +244,43 @@ class AsyncClient:
                 if event is not None:
                     yield event
 
-    async def _json(self, method: str, path: str, body: Document | None = None) -> Document:
-        found: Document = (await self._answer(method, path, body)).json()
-        return found
+    async def _json(
+        self, method: str, path: str, body: Document | None = None, params: Any = None
+    ) -> Document:
+        return _document((await self._answer(method, path, body, params)).text)
 
-    async def _answer(self, method: str, path: str, body: Document | None = None) -> httpx.Response:
+    async def _answer(
+        self, method: str, path: str, body: Document | None = None, params: Any = None
+    ) -> httpx.Response:
         try:
-            return _check(await self._http.request(method, path, json=body))
+            return _check(await self._http.request(method, path, json=body, params=params))
         except httpx.TransportError as error:
             raise _gone(self.server, error) from None
+
+
+def _address(server: str) -> httpx.URL:
+    try:
+        url = httpx.URL(server)
+    except httpx.InvalidURL as error:
+        raise UsageError(f"{server!r} is no address of a server: {error}", hint=_ADDRESS) from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(f"{server!r} is no address of a server", hint=_ADDRESS)
+    return url
+
+
+def _path(run_id: str, part: str = "") -> str:
+    return f"/v1/runs/{quote(run_id, safe='')}{part}"
+
+
+def _document(text: str) -> Document:
+    """Raises `ServerGone` for what no server of ours says."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ServerGone(f"the answer is not ours: {text[:60]!r}", hint="is --server the right address?")
+    return found
 
 
 def _headers(token: str | None) -> dict[str, str]:
@@ -244,8 +291,8 @@ def _check(response: httpx.Response) -> httpx.Response:
     if response.is_success:
         return response
     try:
-        said = response.json()
-    except ValueError:
+        said = _document(response.text)
+    except ServerGone:
         said = {}
     what = str(said.get("detail") or said.get("title") or f"the server answered {response.status_code}")
     raise ServerRefused(response.status_code, what, str(said.get("hint", "")))

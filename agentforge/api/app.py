@@ -35,10 +35,16 @@ _FOREVER = "public, max-age=31536000, immutable"
 def create_app(settings: Settings, config: ConfigRows = (), *, runner: Runner | None = None) -> Guard:
     """The guarded application. `config` is what GET /v1/config shows; `runner` carries out the runs.
 
-    Raises `ConfigError` where an address other than loopback would be served without a token.
+    Raises `ConfigError` where an address other than loopback would be served without a token, or where
+    tokens are asked for and there is none: that file may be misspelt.
     """
     server = settings.server
     tokens = Tokens.read(server.token_file) if server.token_file else Tokens({})
+    if not tokens and server.token_file is not None:
+        raise ConfigError(
+            f"the token file {server.token_file} holds no token",
+            hint="agentforge serve --token-file FILE --add-token NAME makes one",
+        )
     if not tokens and not is_loopback(server.host):
         raise ConfigError(
             f"{server.host} can be reached by others, and no token is set",

@@ -7,10 +7,11 @@ reader missed before the window comes from the record (`agentforge.api.streams`)
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any
 
@@ -36,6 +37,16 @@ class Entry:
         if not self._frame:
             self._frame = f'{{"id":"{self.place}","event":"{self.kind}","data":{self.data}}}'
         return self._frame
+
+
+def portion(entries: Iterable[Entry], most_bytes: int) -> Iterator[Entry]:
+    """The first `entries` until `most_bytes` are reached: what one slow reader may hold at a time."""
+    size = 0
+    for entry in entries:
+        yield entry
+        size += len(entry.sse)
+        if size >= most_bytes:
+            return
 
 
 def encode(value: dict[str, Any]) -> str:
@@ -99,10 +110,10 @@ class Channel:
         key = cursor.within(self.epoch)
         return self.base + bisect_right(self._entries, key, key=lambda entry: entry.key)
 
-    def since(self, position: int, most: int) -> list[Entry]:
-        """Up to `most` entries from `position` on."""
+    def since(self, position: int, most: int, most_bytes: int) -> list[Entry]:
+        """Up to `most` entries from `position` on, and no more than one beyond `most_bytes`."""
         start = position - self.base
-        return self._entries[start : start + most]
+        return list(portion(self._entries[start : start + most], most_bytes))
 
     async def wait(self, position: int) -> None:
         """Until something follows `position`, or the channel is closed."""
@@ -126,7 +137,7 @@ class Publisher:
     """Takes the events of one run, from the thread it runs in, to its channel on the server's loop."""
 
     def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
-        self._channel, self._loop = channel, loop
+        self.channel, self._loop = channel, loop
         self._lock = Lock()
         self._pending: list[Entry] = []
         self._seq, self._part = channel.floor, 0
@@ -144,16 +155,17 @@ class Publisher:
                 self._part += 1
             else:
                 self._seq, self._part = seq, 0
-            cursor = Cursor(self._seq, self._part, self._channel.epoch)
+            cursor = Cursor(self._seq, self._part, self.channel.epoch)
             first = not self._pending
             self._pending.append(Entry(cursor, str(value["type"]), encode(value)))
         if first:
-            self._loop.call_soon_threadsafe(self._hand_over)
+            with contextlib.suppress(RuntimeError):  # the server has ended: nobody listens, the run goes on
+                self._loop.call_soon_threadsafe(self._hand_over)
 
     def _hand_over(self) -> None:
         with self._lock:
             entries, self._pending = self._pending, []
-        self._channel.extend(entries)
+        self.channel.extend(entries)
 
 
 class Hub:
@@ -182,12 +194,13 @@ class Hub:
     def channels(self) -> list[Channel]:
         return [channel for channel, _ in self._open.values()]
 
-    def retire(self, run_id: str) -> None:
-        """The run is over: its tokens stay for those who are about to come back, then go."""
-        channel = self.channel(run_id)
-        if channel is not None:
-            channel.close()
-            self._loop.call_later(self._linger_s, self._forget, run_id, channel)
+    def retire(self, run_id: str, publisher: Publisher) -> None:
+        """The run is over: its tokens stay for those who are about to come back, then go.
+
+        `publisher` is the one that spoke: the run may have been resumed by now, and then has another.
+        """
+        publisher.channel.close()
+        self._loop.call_later(self._linger_s, self._forget, run_id, publisher.channel)
 
     def _forget(self, run_id: str, channel: Channel) -> None:
         if self.channel(run_id) is channel:

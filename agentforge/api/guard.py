@@ -5,6 +5,7 @@ Plain ASGI, so that a stream passes through without being gathered or delayed.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agentforge.api.problems import problem
@@ -21,6 +23,7 @@ from agentforge.config.settings import ServerSettings
 
 OPEN_PATHS = ("/healthz", "/readyz")
 """Answered without a token: they say nothing but that the server lives."""
+POLICY_VIOLATION = 1008
 STREAM_ENDS = ("/events", "/ws")
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -92,7 +95,7 @@ class Guard:
         elif scope["type"] == "websocket":
             await self.app(scope, receive, send)
         else:
-            body = _Body(receive, self.settings.max_body_kb * 1024)
+            body = _Body(receive, self.settings.max_body_kb * 1024, self.settings.request_timeout_s)
             await self.app(scope, body, _with_headers(send))
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str, dict[str, str]] | None:
@@ -107,7 +110,7 @@ class Guard:
         wait = self.limiter.admit(f"token:{holder}" if holder else f"address:{client[0]}")
         if wait:
             return (429, "too many requests", "", {"Retry-After": str(int(wait) + 1)})
-        if holder is None and scope["path"] not in OPEN_PATHS and not _public_asset(scope["path"]):
+        if holder is None and not self._open_to_all(scope, headers):
             bearer = {"WWW-Authenticate": 'Bearer realm="agentforge"'}
             return (401, "a valid token is needed", "Authorization: Bearer TOKEN", bearer)
         if _declared_length(headers) > self.settings.max_body_kb * 1024:
@@ -142,7 +145,22 @@ class Guard:
             )
         if origin in self.settings.cors_origins:
             return True
-        return urlsplit(origin).netloc.lower() == headers.get("host", "").lower() and origin != "null"
+        try:
+            site = urlsplit(origin).netloc.lower()
+        except ValueError:
+            return False
+        return bool(site) and site == headers.get("host", "").lower()
+
+    def _open_to_all(self, scope: Scope, headers: Headers) -> bool:
+        path = scope["path"]
+        # A browser asks without a token what a listed site may send; the answer says nothing else.
+        preflight = (
+            scope["type"] == "http"
+            and scope["method"] == "OPTIONS"
+            and headers.get("origin") in self.settings.cors_origins
+            and "access-control-request-method" in headers
+        )
+        return path in OPEN_PATHS or _public_asset(path) or preflight
 
     def _holder(self, scope: Scope, headers: Headers) -> str | None:
         """Who asks: the name of a token or ticket, "local" where none is needed, None for nobody."""
@@ -154,7 +172,7 @@ class Guard:
         if scope["path"].endswith(STREAM_ENDS):
             query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
             for ticket in query.get("ticket", [])[:1]:
-                return self.tickets.holder(ticket)
+                return self.tickets.take(ticket)
         return None
 
 
@@ -165,15 +183,30 @@ class BodyTooLarge(HTTPException):
         super().__init__(413, f"the body is larger than {most // 1024} kB")
 
 
-class _Body:
-    """Counts what is received, whatever Content-Length says."""
+class BodyTooSlow(HTTPException):
+    """The body did not come in time; raised inside the application while it reads."""
 
-    def __init__(self, receive: Receive, most: int) -> None:
+    def __init__(self) -> None:
+        super().__init__(408, "the body did not come in time", headers={"Connection": "close"})
+
+
+class _Body:
+    """Counts what is received, whatever Content-Length says, and does not wait for it for ever."""
+
+    def __init__(self, receive: Receive, most: int, timeout_s: float) -> None:
         self._receive, self._left, self._most = receive, most, most
+        self._end = asyncio.get_running_loop().time() + timeout_s
+        self._whole = False
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        # Behind the body only the end of the connection is told, for which a stream waits long.
+        try:
+            async with asyncio.timeout_at(None if self._whole else self._end):
+                message = await self._receive()
+        except TimeoutError:
+            raise BodyTooSlow from None
         if message["type"] == "http.request":
+            self._whole = not message.get("more_body", False)
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise BodyTooLarge(self._most)
@@ -194,14 +227,21 @@ def _with_headers(send: Send) -> Send:
 async def _refuse(
     scope: Scope, receive: Receive, send: Send, status: int, what: str, hint: str, headers: dict[str, str]
 ) -> None:
-    if scope["type"] == "websocket":
-        await receive()
-        # Before the handshake is accepted this is an HTTP 403 to the client.
-        await send({"type": "websocket.close", "code": 4000 + status, "reason": what})
-        return
     # The rest of a refused body is not read: the connection ends with the answer.
     answer = problem(status, what, hint=hint, headers={**_SECURE_HEADERS, **headers, "Connection": "close"})
-    await answer(scope, receive, send)
+    if scope["type"] == "websocket":
+        await receive()
+        await deny(scope, receive, send, answer)
+    else:
+        await answer(scope, receive, send)
+
+
+async def deny(scope: Scope, receive: Receive, send: Send, answer: Response) -> None:
+    """Refuse a handshake with an HTTP answer; without that extension of the server, as a policy violation."""
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await answer(scope, receive, send)
+    else:
+        await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": ""})
 
 
 def _public_asset(path: str) -> bool:

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,9 @@ class Job:
         return self.status not in ("queued", "running")
 
 
+_COLUMNS = tuple(column.name for column in fields(Job))
+
+
 class JobQueue:
     """Blocking; safe to use from several threads. Raises `EnvironmentFault` where the file cannot be used."""
 
@@ -56,10 +59,12 @@ class JobQueue:
         self._lock = threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            path.chmod(0o600)
-            # WAL with synchronous=FULL: an accepted run survives a crash of the machine, too.
-            self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {_SCHEMA}")
+            self._connection = _connected(path)
+        except sqlite3.DatabaseError as error:
+            raise EnvironmentFault(
+                f"the queue {path} cannot be opened: {error}",
+                hint="move it away: runs that wait are forgotten then, records are kept",
+            ) from None
         except (OSError, sqlite3.Error) as error:
             raise EnvironmentFault(
                 f"the queue {path} cannot be opened: {error}", hint="set AGENTFORGE_DATA_HOME elsewhere"
@@ -181,6 +186,22 @@ class JobQueue:
                 cursor.close()
 
 
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    try:
+        path.chmod(0o600)
+        # WAL with synchronous=FULL: an accepted run survives a crash of the machine, too.
+        connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {_SCHEMA}")
+        connection.execute(
+            "SELECT id, created, status, request, title, attempts, cancel, started, finished, outcome,"
+            " exit_code, error FROM jobs LIMIT 1"
+        )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def now() -> str:
     return datetime.now(UTC).isoformat()
 
@@ -197,4 +218,14 @@ def _jobs(cursor: sqlite3.Cursor, rows: Sequence[Sequence[Any]]) -> list[Job]:
 
 
 def _from_row(row: dict[str, Any]) -> Job:
-    return Job(**row | {"request": json.loads(row["request"]), "cancel": bool(row["cancel"])})
+    known = {name: row[name] for name in _COLUMNS}
+    return Job(**known | {"request": _request(row["request"]), "cancel": bool(row["cancel"])})
+
+
+def _request(text: Any) -> dict[str, Any]:
+    """{} for what is no request: the run then fails by itself, and holds no other one up."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -20,14 +20,14 @@ PROBLEM_TYPE = "application/problem+json"
 log = logging.getLogger("agentforge.api")
 
 
-class ApiError(Exception):
+class ApiError(UsageError):
     """An answer that is an error, on purpose."""
 
     def __init__(
         self, status: int, detail: str, *, hint: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.hint = status, detail, hint
+        super().__init__(detail, hint=hint)
+        self.status, self.detail = status, detail
         self.headers = dict(headers or {})
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from agentforge.api.jobs import Job
 from agentforge.api.schemas import (
     CallRecord,
@@ -23,8 +25,12 @@ from agentforge.core.errors import RecordError
 from agentforge.core.events import Event, GateDecided, PatchProposed, TestsFinished
 from agentforge.core.gate import GateDecision
 from agentforge.core.report import TestReport
-from agentforge.orchestrator.store import RunRecord, RunStore, whole_lines
+from agentforge.orchestrator.store import RunRecord, RunStore, understood, whole_lines
 
+Values = dict[str, Any]
+MOST_KEPT = 10_000
+"""Runs whose few lines are kept at hand."""
+_DAMAGED: Values = {"status": "failed", "outcome": None, "error": "its record is damaged"}
 RUN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")
 _LOG_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,120}\.log$")
 
@@ -34,7 +40,7 @@ class Records:
 
     def __init__(self, data_home: Path) -> None:
         self.store = RunStore(data_home)
-        self._cache: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._cache: dict[str, tuple[tuple[int, int, int], tuple[Values, Values]]] = {}
 
     def directory(self, run_id: str) -> Path:
         """Raises `RecordError` for what is no run id, so that no path is made of it."""
@@ -60,31 +66,38 @@ class Records:
             return []
         return sorted(names, reverse=True)
 
-    def manifest(self, run_id: str) -> dict[str, Any] | None:
-        """run.json, read again only when it has changed; None where there is none."""
+    def summary(self, run_id: str, job: Job | None) -> RunSummary | None:
+        """None where neither queue nor disk knows the run. A damaged record is shown as such."""
+        values = _from_job(job) if job is not None else {}
+        known = self._manifest_values(run_id) if RUN_ID.match(run_id) else None
+        if known is None and job is None:
+            return None
+        if known is not None:
+            shared, alone = known
+            values |= shared
+            if job is None or (job.over and alone.get("outcome") not in (None, job.outcome)):
+                # Made on the command line, or gone on there after it had ended here.
+                values |= alone
+        try:
+            return RunSummary(id=run_id, **values)
+        except ValidationError:
+            return RunSummary(id=run_id, **(_from_job(job) if job is not None else {}) | _DAMAGED)
+
+    def _manifest_values(self, run_id: str) -> tuple[Values, Values] | None:
+        """What run.json says, read again only when it has changed; None where there is none."""
         path = self.directory(run_id) / "run.json"
         try:
-            stamp = path.stat().st_mtime_ns
+            found = path.stat()
         except OSError:
             return None
+        stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
         cached = self._cache.get(run_id)
         if cached is None or cached[0] != stamp:
-            try:
-                cached = (stamp, RunRecord(path.parent).manifest)
-            except RecordError:
-                return None
+            cached = (stamp, _values_of(path.parent))
             self._cache[run_id] = cached
+            while len(self._cache) > MOST_KEPT:
+                self._cache.pop(next(iter(self._cache)), None)
         return cached[1]
-
-    def summary(self, run_id: str, job: Job | None) -> RunSummary | None:
-        """None where neither queue nor disk knows the run."""
-        manifest = self.manifest(run_id) if RUN_ID.match(run_id) else None
-        if manifest is None and job is None:
-            return None
-        values = _from_job(job) if job is not None else {}
-        if manifest is not None:
-            values |= _from_manifest(manifest, job)
-        return RunSummary(id=run_id, **values)
 
     def logs(self, run_id: str) -> list[LogFile]:
         folder = self.record(run_id).directory / "reports"
@@ -100,25 +113,27 @@ class Records:
 
     def calls(self, run_id: str) -> list[CallRecord]:
         lines = whole_lines(self.record(run_id).directory / "calls.jsonl")
-        return [CallRecord(number=number, record=json.loads(line)) for number, line in enumerate(lines, 1)]
+        with understood(f"calls.jsonl of run {run_id}"):
+            return [CallRecord(number=n, record=json.loads(line)) for n, line in enumerate(lines, 1)]
 
     def document(self, run_id: str, name: str) -> bytes:
         """A file of the record by its own name. Raises `RecordError` where the run did not leave it."""
         path = self.record(run_id).directory / name
-        if not path.is_file():
-            raise RecordError(f"run {run_id} has no {name} (yet)")
-        return path.read_bytes()
+        try:
+            return path.read_bytes()
+        except OSError:
+            raise RecordError(f"run {run_id} has no {name} (yet)") from None
 
     def report(self, run_id: str) -> RunReport:
         record = self.record(run_id)
         judged = _Judged.of(record)
         markdown = record.directory / "report.md"
         text = markdown.read_text("utf-8", "replace") if markdown.is_file() else ""
-        manifest = record.manifest
+        outcome = record.manifest.get("outcome")
         decision = judged.decision
         return RunReport(
             run_id=run_id,
-            outcome=manifest.get("outcome"),
+            outcome=str(outcome) if outcome is not None else None,
             verdict=decision.verdict.value if decision else None,
             candidate=judged.candidate,
             scope=decision.scope if decision else "",
@@ -207,10 +222,20 @@ def _from_job(job: Job) -> dict[str, Any]:
     }
 
 
-def _from_manifest(manifest: Mapping[str, Any], job: Job | None) -> dict[str, Any]:
-    """What the record adds, and what it alone says of a run that was made on the command line."""
+def _values_of(directory: Path) -> tuple[Values, Values]:
+    """What the record adds to the queue, and what it alone says of a run that was made without it."""
+    run_id = directory.name
+    try:
+        manifest = RunRecord(directory).manifest
+        with understood(f"run.json of run {run_id}"):
+            return _added(manifest), _said_alone(manifest)
+    except RecordError:
+        return {}, dict(_DAMAGED)
+
+
+def _added(manifest: Mapping[str, Any]) -> Values:
     spend = manifest.get("spend") or {}
-    values: dict[str, Any] = {
+    return {
         "repository": _below(manifest, "task", "repository", "source") or "",
         "base": _below(manifest, "base", "commit"),
         "issue_title": manifest.get("issue_title") or "",
@@ -223,18 +248,20 @@ def _from_manifest(manifest: Mapping[str, Any], job: Job | None) -> dict[str, An
             cost_usd=None if spend.get("unpriced_calls") else spend.get("cost_usd", 0.0),
         ),
     }
-    if job is None:
-        outcome = manifest.get("outcome")
-        status: Status = "interrupted" if outcome in (None, "interrupted") else "finished"
-        values |= {
-            "status": status,
-            "outcome": outcome,
-            "exit_code": manifest.get("exit_code"),
-            "created": manifest.get("created") or "",
-            "started": manifest.get("created"),
-            "finished": manifest.get("finished"),
-        }
-    return values
+
+
+def _said_alone(manifest: Mapping[str, Any]) -> Values:
+    outcome = manifest.get("outcome")
+    status: Status = "interrupted" if outcome is None or outcome == "interrupted" else "finished"
+    return {
+        "status": status,
+        "outcome": outcome,
+        "exit_code": manifest.get("exit_code"),
+        "created": manifest.get("created") or "",
+        "started": manifest.get("created"),
+        "finished": manifest.get("finished"),
+        "error": "",
+    }
 
 
 def _below(value: Any, *keys: str) -> Any:

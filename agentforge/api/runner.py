@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from agentforge.api.jobs import Job
 from agentforge.api.schemas import NewRun
+from agentforge.api.sources import checked_repository
 from agentforge.api.tasks import bounded_settings, build_task
 from agentforge.api.workers import Ended, Listener
 from agentforge.config.settings import Settings
+from agentforge.core.errors import UsageError
 from agentforge.orchestrator import service
 from agentforge.orchestrator.past import RESUMABLE
 from agentforge.orchestrator.result import RunResult
@@ -32,13 +37,25 @@ class EngineRunner:
 
     async def _run(self, job: Job, listener: Listener) -> RunResult:
         directory = RunStore(self._settings.data_home).runs / job.id
-        request = NewRun.model_validate(job.request)
+        request = _request_of(job)
         settings = bounded_settings(request, self._settings)
         if (directory / "run.json").is_file():
             return await resume_run(job.id, settings, listener=listener, limits=settings.limits)
         _remove_empty(directory)
-        task = build_task(request, settings)
+        # Once more: the wait may have been long, folders move, and names get other addresses.
+        where = await asyncio.to_thread(checked_repository, request.repository, settings.server)
+        task = build_task(request, settings, where.addresses)
         return await service.run_fix(task, settings, listener=listener, run_id=job.id)
+
+
+def _request_of(job: Job) -> NewRun:
+    try:
+        return NewRun.model_validate(job.request)
+    except ValidationError as error:
+        raise UsageError(
+            f"what the queue holds of run {job.id} is no request: {error.error_count()} errors",
+            hint="start it anew",
+        ) from None
 
 
 def _already_ended(directory: Path) -> Ended | None:

@@ -124,13 +124,6 @@ class CallRecord(Document):
     record: dict[str, Any]
 
 
-class Answer(Document):
-    """What a person says to a question of a run."""
-
-    prompt: str = Field(max_length=200)
-    answer: str = Field(max_length=MAX_ISSUE_CHARS)
-
-
 class WorkflowSummary(Document):
     name: str
     description: str = ""

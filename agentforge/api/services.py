@@ -13,7 +13,8 @@ from fastapi import Depends
 from filelock import BaseFileLock, FileLock, Timeout
 from starlette.requests import HTTPConnection
 
-from agentforge.api.channels import Hub
+from agentforge.api.channels import Hub, Publisher
+from agentforge.api.indexes import Indexes
 from agentforge.api.jobs import Job, JobQueue
 from agentforge.api.problems import ApiError
 from agentforge.api.records import Records
@@ -22,7 +23,8 @@ from agentforge.api.streams import last_seq
 from agentforge.api.tokens import Tickets, Tokens
 from agentforge.api.workers import Runner, Workers
 from agentforge.config.settings import Settings
-from agentforge.core.errors import EnvironmentFault
+from agentforge.core.errors import EnvironmentFault, RecordError
+from agentforge.orchestrator.store import OwnedByAnother, owned
 
 QUEUE = Path("server") / "queue.sqlite3"
 ConfigRows = Sequence[tuple[str, Any, str]]
@@ -41,10 +43,16 @@ class Services:
     queue: JobQueue = field(init=False)
     hub: Hub = field(init=False)
     workers: Workers = field(init=False)
+    indexes: Indexes = field(init=False)
     resuming: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Two wishes to resume one run must not make it run twice."""
+    searching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Searches wait here, and not in the threads that everything else needs."""
     streams: int = 0
     dropped: int = 0
+
+    def __post_init__(self) -> None:
+        self.indexes = Indexes(self.settings)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -54,7 +62,11 @@ class Services:
         self.hub = Hub(asyncio.get_running_loop(), server.stream_buffer_mb * 1024 * 1024)
         self.workers = Workers(self.queue, self.hub, self.runner, server.workers)
         for run_id in await asyncio.to_thread(self.queue.recover):
-            await self.open_channel(run_id)
+            try:
+                await self.open_channel(run_id)
+            except RecordError as error:
+                # One damaged record is no reason to serve nobody.
+                await asyncio.to_thread(self.queue.finish, run_id, "failed", None, None, str(error))
         self.workers.start()
         try:
             yield
@@ -62,11 +74,15 @@ class Services:
             self.hub.close()
             await self.workers.stop()
             await asyncio.to_thread(self.queue.close)
+            await asyncio.to_thread(self.indexes.close)
 
-    async def open_channel(self, run_id: str) -> None:
-        """A run that is about to be worked on speaks through a channel behind its record."""
+    async def open_channel(self, run_id: str) -> Publisher:
+        """A run that is about to be worked on speaks through a channel behind its record.
+
+        Raises `RecordError` where the record is damaged.
+        """
         events = self.records.directory(run_id) / "events.jsonl"
-        self.hub.open(run_id, await asyncio.to_thread(last_seq, events))
+        return self.hub.open(run_id, await asyncio.to_thread(last_seq, events))
 
     async def summary(self, run_id: str) -> RunSummary:
         """Raises `ApiError` (404)."""
@@ -76,14 +92,37 @@ class Services:
             raise ApiError(404, f"no run {run_id[:80]!r}", hint="GET /v1/runs lists them")
         return found
 
-    async def enqueue(self, job: Job) -> bool:
-        """Queue a new run; False where too many wait."""
-        await self.open_channel(job.id)
-        if not await asyncio.to_thread(self.queue.add, job, self.settings.server.max_queue):
-            self.hub.retire(job.id)
-            return False
+    async def enqueue(self, job: Job) -> None:
+        """Queue a new run. Raises `ApiError` (503) where too many wait."""
+        async with self._queued(job.id):
+            if not await asyncio.to_thread(self.queue.add, job, self.settings.server.max_queue):
+                raise ApiError(503, "too many runs are waiting", headers={"Retry-After": "30"})
         self.workers.wake()
-        return True
+
+    async def resume(self, job: Job) -> None:
+        """Queue a run that has ended. Raises `ApiError` (409) where another process works on it."""
+        await asyncio.to_thread(self._check_free, job.id)
+        async with self._queued(job.id):
+            await asyncio.to_thread(self.queue.resume, job)
+        self.workers.wake()
+
+    def _check_free(self, run_id: str) -> None:
+        if not self.records.known(run_id):
+            return
+        try:
+            owned(self.records.directory(run_id)).release()
+        except OwnedByAnother as error:
+            raise ApiError(409, error.what, hint=error.hint) from None
+
+    @asynccontextmanager
+    async def _queued(self, run_id: str) -> AsyncIterator[None]:
+        """The run has a channel before it can be worked on; nobody waits at one whose run was not queued."""
+        publisher = await self.open_channel(run_id)
+        try:
+            yield
+        except BaseException:
+            self.hub.retire(run_id, publisher)
+            raise
 
     async def cancel(self, run_id: str) -> Job | None:
         """End a run that waits or works; its readers are told. None where this queue does not know it."""
@@ -97,8 +136,8 @@ class Services:
             publisher = self.hub.publisher(run_id)
             if publisher is not None:
                 publisher.publish({"type": "run_status", "status": job.status, "run_id": run_id}, None)
-            # Behind what was just published, which also goes through the loop.
-            asyncio.get_running_loop().call_soon(self.hub.retire, run_id)
+                # Behind what was just published, which also goes through the loop.
+                asyncio.get_running_loop().call_soon(self.hub.retire, run_id, publisher)
         return job
 
 

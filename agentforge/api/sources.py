@@ -6,6 +6,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,11 +24,24 @@ def addresses(host: str, port: int) -> list[str]:
     return [str(entry[4][0]) for entry in found]
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A repository as it may be opened; one with a URL at no other than these `addresses`, () for any."""
+
+    source: str
+    addresses: tuple[str, ...] = ()
+
+
 def check_repository(source: str, settings: ServerSettings, resolve: Resolve = addresses) -> str:
     """`source` as it may be opened. Blocking. Raises `ApiError` (403) for anything that is not allowed."""
+    return checked_repository(source, settings, resolve).source
+
+
+def checked_repository(source: str, settings: ServerSettings, resolve: Resolve = addresses) -> Checked:
+    """The same, with the addresses that were judged: asked again, the name could give others."""
     if "://" in source or re.match(r"^[A-Za-z0-9+.-]+::", source):
         return _checked_url(source, settings, resolve)
-    return _checked_path(source, settings)
+    return Checked(_checked_path(source, settings))
 
 
 def _checked_path(source: str, settings: ServerSettings) -> str:
@@ -36,14 +50,17 @@ def _checked_path(source: str, settings: ServerSettings) -> str:
     path = Path(source)
     if not path.is_absolute():
         raise _refused("it is not an absolute path")
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # a loop of links
+        raise _refused("its links lead nowhere") from None
     for root in settings.repository_roots:
         if real.is_relative_to(Path(root).expanduser().resolve()):
             return str(real)
     raise _refused("it lies outside the folders that this server may read")
 
 
-def _checked_url(source: str, settings: ServerSettings, resolve: Resolve) -> str:
+def _checked_url(source: str, settings: ServerSettings, resolve: Resolve) -> Checked:
     try:
         parts = urlsplit(source)
         host, port = (parts.hostname or "").rstrip("."), parts.port or 443
@@ -57,12 +74,12 @@ def _checked_url(source: str, settings: ServerSettings, resolve: Resolve) -> str
         raise _refused("it carries credentials")
     if host.lower() not in {name.lower() for name in settings.repository_hosts}:
         raise _refused(f"{host} is not a listed host")
-    if not settings.allow_private_hosts:
-        _check_public(host, port, resolve)
-    return source
+    if settings.allow_private_hosts:
+        return Checked(source)
+    return Checked(source, _public_addresses(host, port, resolve))
 
 
-def _check_public(host: str, port: int, resolve: Resolve) -> None:
+def _public_addresses(host: str, port: int, resolve: Resolve) -> tuple[str, ...]:
     """A listed name that answers with an inner address would let a visitor reach inside."""
     try:
         found = resolve(host, port)
@@ -71,6 +88,7 @@ def _check_public(host: str, port: int, resolve: Resolve) -> None:
     for address in found:
         if not _public(address):
             raise _refused(f"{host} has an address that is not public")
+    return tuple(dict.fromkeys(found))
 
 
 def _public(address: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import TypeVar
 
 from agentforge.api.problems import ApiError
@@ -16,15 +17,20 @@ Number = TypeVar("Number", int, float)
 _TITLE_CHARS = 120
 
 
-def build_task(request: NewRun, settings: Settings) -> RepairTask:
-    """The task of `request`, whose repository is checked already. Raises `UsageError`, `ApiError`."""
+def build_task(request: NewRun, settings: Settings, addresses: Sequence[str] = ()) -> RepairTask:
+    """The task of `request`, whose repository is checked already; its host is asked at `addresses` alone.
+
+    Raises `UsageError`, `ApiError`.
+    """
     if request.test_command is not None:
         try:
             shlex.split(request.test_command)
         except ValueError as error:
             raise UsageError(f"test_command: {error}", hint="check the quotes") from None
     return RepairTask(
-        repository=RepositoryRef(source=request.repository, revision=request.base),
+        repository=RepositoryRef(
+            source=request.repository, revision=request.base, addresses=tuple(addresses)
+        ),
         issue=build_issue(request.issue),
         target_tests=tuple(request.target_tests),
         test_command=request.test_command,

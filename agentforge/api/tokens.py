@@ -26,6 +26,9 @@ class Tokens:
     def __bool__(self) -> bool:
         return bool(self._hashes)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._hashes
+
     @staticmethod
     def read(path: Path) -> Tokens:
         """Raises `ConfigError` for a file that cannot be read or holds something else than hashes."""
@@ -61,17 +64,26 @@ def add_token(path: Path, name: str) -> str:
     """A new token for `name`, shown this once; its hash is added to the file."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
         raise ConfigError(f"{name!r} cannot name a token", hint="letters, digits, dot, dash, underscore")
-    Tokens.read(path)
+    known = Tokens.read(path)
+    if name in known:
+        raise ConfigError(
+            f"{path} has a token of {name} already", hint="take its line out first, or give another name"
+        )
     token = secrets.token_urlsafe(32)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with os.fdopen(handle, "a", encoding="utf-8") as file:
-        file.write(f"{name} sha256:{_hash(token).hex()}\n")
+        # A first newline: the line before may lack its own. Empty lines mean nothing.
+        before = "\n" if file.tell() else ""
+        file.write(f"{before}{name} sha256:{_hash(token).hex()}\n")
     return token
 
 
 class Tickets:
-    """Tickets open streams only, for `TICKET_S` seconds, and are known here by their hash alone."""
+    """A ticket opens one stream, within `TICKET_S` seconds, and is known here by its hash alone.
+
+    It stands in a URL, which logs, histories and proxies keep: used once, it is worth nothing to them.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = 10_000) -> None:
         self._clock, self._most = clock, most
@@ -86,9 +98,9 @@ class Tickets:
         self._ends[_hash(ticket)] = (now + TICKET_S, holder)
         return ticket
 
-    def holder(self, ticket: str) -> str | None:
-        """Whose ticket it is; None where it is unknown or too old."""
-        end, holder = self._ends.get(_hash(ticket), (0.0, ""))
+    def take(self, ticket: str) -> str | None:
+        """Whose ticket it was; None where it is unknown, too old or was used."""
+        end, holder = self._ends.pop(_hash(ticket), (0.0, ""))
         return holder if end > self._clock() else None
 
 

@@ -73,11 +73,14 @@ def _serve(resolved: Any) -> None:
     import uvicorn
 
     from agentforge.api.app import create_app
-    from agentforge.api.services import only_server
+    from agentforge.api.connections import uvicorn_config
+    from agentforge.api.jobs import JobQueue
+    from agentforge.api.services import QUEUE, only_server
     from agentforge.config.load import explain_settings
 
     settings = resolved.settings
     alone = only_server(settings.data_home)
+    JobQueue(settings.data_home / QUEUE).close()  # says in one line what would end the server at its start
     server = settings.server
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     listener = socket.socket(family)
@@ -96,14 +99,9 @@ def _serve(resolved: Any) -> None:
     tell(f"serving http://{name}:{bound}/ (Ctrl-C ends it; runs go on with the next start)", label="serve")
     if not server.repository_roots:
         tell("no local repository may be repaired", "--root DIR allows those below it", label="note")
-    running = uvicorn.Config(
-        app,
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=5,
-        ws_max_size=64 * 1024,
-        h11_max_incomplete_event_size=64 * 1024,
-    )
+    running = uvicorn.Server(uvicorn_config(app, server))
     # The server ends in good order on SIGINT and SIGTERM, and then repeats the signal: that is no failure.
-    with alone, contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(running).run(sockets=[listener])
+    with alone, listener, contextlib.suppress(KeyboardInterrupt):
+        running.run(sockets=[listener])
+        if not running.started:
+            raise EnvironmentFault("the server did not start", hint="the lines above say why")

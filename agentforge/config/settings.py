@@ -157,6 +157,10 @@ class ServerSettings(Section):
     rate_per_s: float = Field(default=50.0, gt=0)
     """Requests a second that one visitor may make in the long run."""
     rate_burst: int = Field(default=200, ge=1)
+    request_timeout_s: float = Field(default=20.0, gt=0)
+    """A request that is not there as a whole after so long is dropped."""
+    max_connections: int = Field(default=2000, ge=1)
+    """Open connections, streams among them; further ones are closed at once."""
     heartbeat_s: float = Field(default=15.0, gt=0)
     send_timeout_s: float = Field(default=20.0, gt=0)
     """A reader that takes nothing for so long is dropped; it can come back."""

@@ -24,6 +24,8 @@ class RepositoryRef(Frozen):
     source: str
     revision: str | None = None
     include_uncommitted: bool = False
+    addresses: tuple[str, ...] = ()
+    """Where the host of an https URL may be asked, and no redirect is followed; () for anywhere."""
 
 
 class RepairTask(Frozen):

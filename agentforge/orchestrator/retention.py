@@ -8,14 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agentforge.core.errors import RecordError
-from agentforge.orchestrator.store import (
-    OwnedByAnother,
-    RunRecord,
-    RunStore,
-    RunSummary,
-    owned,
-    recorded_in,
-)
+from agentforge.orchestrator.store import OwnedByAnother, RunRecord, RunStore, RunSummary, owned
 
 ABANDONED = timedelta(days=1)
 """An unfinished run younger than this may still be at work and is never removed."""
@@ -44,8 +37,7 @@ def remove_runs(store: RunStore, run_ids: Iterable[str]) -> list[str]:
 
 def _removed(directory: Path) -> bool:
     try:
-        with recorded_in(directory):
-            lock = owned(directory)
+        lock = owned(directory)
     except OwnedByAnother:
         return False
     try:

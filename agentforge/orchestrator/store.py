@@ -198,13 +198,14 @@ def owned(directory: Path) -> BaseFileLock:
     from filelock import FileLock, Timeout
 
     lock = FileLock(directory / ".lock", timeout=0, mode=0o600, thread_local=False)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise OwnedByAnother(
-            f"run {directory.name} is being worked on by another process",
-            hint="wait for its end, or stop that process first",
-        ) from None
+    with recorded_in(directory):
+        try:
+            lock.acquire()
+        except Timeout:  # an OSError, too
+            raise OwnedByAnother(
+                f"run {directory.name} is being worked on by another process",
+                hint="wait for its end, or stop that process first",
+            ) from None
     return lock
 
 

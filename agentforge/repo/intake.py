@@ -65,7 +65,7 @@ def resolve_revision(git: Git, revision: str) -> str:
 
 
 def _open_remote(ref: RepositoryRef, url: str, scratch: Path) -> IntakeResult:
-    git = fetch(url, ref.revision, scratch)
+    git = fetch(url, ref.revision, scratch, ref.addresses)
     shallow = (git.git_dir / "shallow").exists()
     commit = resolve_revision(git, "HEAD" if shallow else ref.revision or "HEAD")
     tree = read_tree(git, commit)

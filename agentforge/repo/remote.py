@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -57,10 +59,14 @@ def file_url_path(source: str) -> Path | None:
     return Path(unquote(parts.path))
 
 
-def fetch(url: str, revision: str | None, scratch: Path) -> Git:
-    """A bare repository under `scratch` with the commit asked for: one commit deep where the server can."""
+def fetch(url: str, revision: str | None, scratch: Path, addresses: Sequence[str] = ()) -> Git:
+    """A bare repository under `scratch` with the commit asked for: one commit deep where the server can.
+
+    With `addresses` nothing else is asked: the name is not looked up again, and no redirect is followed.
+    """
     git = make_git_dir(Path(tempfile.mkdtemp(prefix="clone-", dir=scratch)), _FETCHED_HEAD)
     network = git.with_env(**network_environment(), GIT_ALLOW_PROTOCOL=":".join(_SCHEMES))
+    network = replace(network, config=network.config + _pinned(url, addresses))
     if revision is None:
         _fetch(network, url, "--depth=1", f"+HEAD:{_FETCHED_HEAD}")
         return git
@@ -73,9 +79,18 @@ def fetch(url: str, revision: str | None, scratch: Path) -> Git:
         except RepositoryError:
             # Not a name the server knows (a short id, an old commit): the history has to decide.
             git = make_git_dir(Path(tempfile.mkdtemp(prefix="clone-", dir=scratch)), _FETCHED_HEAD)
-            network = Git(git.git_dir, env=network.env)
+            network = replace(network, git_dir=git.git_dir)
     _fetch(network, url, *_EVERYTHING)
     return git
+
+
+def _pinned(url: str, addresses: Sequence[str]) -> tuple[str, ...]:
+    if not addresses:
+        return ()
+    parts = urlsplit(url)
+    listed = ",".join(f"[{address}]" if ":" in address else address for address in addresses)
+    where = f"{parts.hostname}:{parts.port or 443}:{listed}"
+    return (f"http.curloptResolve={where}", "http.followRedirects=false")
 
 
 def _fetch(git: Git, url: str, *args: str) -> None:

@@ -20,6 +20,7 @@ import pytest
 import uvicorn
 
 from agentforge.api.app import create_app
+from agentforge.api.connections import uvicorn_config
 from agentforge.api.workers import Runner
 from agentforge.config.load import explain_settings, load_settings
 
@@ -33,7 +34,9 @@ def served(home: Path, runner: Runner | None = None, **overrides: object) -> Ite
     keys = {f"server.{key}": value for key, value in overrides.items()}
     resolved = load_settings(None, {"server.port": port, **keys}, {"AGENTFORGE_DATA_HOME": str(home)})
     app = create_app(resolved.settings, list(explain_settings(resolved)), runner=runner)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=2))
+    server = uvicorn.Server(
+        uvicorn_config(app, resolved.settings.server, log_level="error", timeout_graceful_shutdown=2)
+    )
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
     thread.start()
     while not server.started:
@@ -44,6 +47,7 @@ def served(home: Path, runner: Runner | None = None, **overrides: object) -> Ite
     finally:
         server.should_exit = True
         thread.join(20)
+        listener.close()
         assert not thread.is_alive(), "the server did not end"
 
 

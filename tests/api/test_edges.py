@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,8 @@ from typing import Any
 
 import httpx
 import pytest
-from websockets.sync.client import connect
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
 
 from agentforge.api.jobs import Job
 from agentforge.api.services import only_server
@@ -78,25 +81,50 @@ def test_complaint_21_line_breaks_of_every_kind_arrive_whole_on_both_ways(
     assert [frame["data"]["text"] for frame in frames if frame["event"] == "token"] == ODD
 
 
-def test_a_reader_that_takes_nothing_is_dropped_and_others_go_on(tmp_path: Path, serve: Serve) -> None:
-    texts = ["x" * 50_000] * 200
+def test_a_reader_that_takes_nothing_is_dropped_told_so_and_others_go_on(
+    tmp_path: Path, serve: Serve
+) -> None:
     url = serve(
-        speaker(tmp_path / "data", texts, 0.01),
+        speaker(tmp_path / "data", ["x" * 50_000] * 200, 0.01),
         repository_roots=(str(tmp_path),),
-        send_timeout_s=0.5,
+        send_timeout_s=1,
         stream_buffer_mb=1,
     )
     run = begin(url, tmp_path)
-    with connect(f"{url.replace('http', 'ws')}/v1/runs/{run}/ws", max_queue=1) as deaf:
+    wire = socket.socket()
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    wire.connect(("127.0.0.1", int(url.rpartition(":")[2])))
+    address = f"{url.replace('http', 'ws')}/v1/runs/{run}/ws"
+    # Not compressed: what is always the same would fit into any buffer.
+    kinds: list[str] = []
+
+    def read() -> None:
         with Client(url) as client:
-            kinds = [event.type for event in client.events(run)]
-        assert kinds.count("node_started") == 40
-        assert kinds[-1] == "run_status"
-        end = time.monotonic() + 10
-        while time.monotonic() < end and "streams_open 0.0" not in httpx.get(f"{url}/metrics").text:
-            time.sleep(0.1)
-        assert "agentforge_streams_open 0.0" in httpx.get(f"{url}/metrics").text
-        deaf.close()
+            kinds.extend(event.type for event in client.events(run))
+
+    other = threading.Thread(target=read)
+    other.start()
+    with connect(address, sock=wire, max_queue=1, max_size=None, compression=None) as deaf:
+        end = time.monotonic() + 20
+        while time.monotonic() < end and "streams_dropped_total 0.0" in httpx.get(f"{url}/metrics").text:
+            time.sleep(0.05)
+        assert close_code(deaf) == 1008
+    other.join(30)
+    assert kinds.count("node_started") == 40
+    assert kinds[-1] == "run_status"
+    end = time.monotonic() + 10
+    while time.monotonic() < end and "streams_open 0.0" not in httpx.get(f"{url}/metrics").text:
+        time.sleep(0.1)
+    assert "agentforge_streams_open 0.0" in httpx.get(f"{url}/metrics").text
+
+
+def close_code(link: ClientConnection) -> int | None:
+    """Read to the end; None where the connection was torn down without a word."""
+    try:
+        while True:
+            link.recv(timeout=10)
+    except ConnectionClosed as closed:
+        return closed.rcvd.code if closed.rcvd is not None else None
 
 
 def test_readers_that_leave_leave_nothing_behind(tmp_path: Path, serve: Serve) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -11,14 +12,17 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from agentforge.api.app import create_app
 from agentforge.api.problems import ApiError
-from agentforge.api.sources import check_repository
+from agentforge.api.sources import check_repository, checked_repository
 from agentforge.api.tokens import TICKET_S, Tickets, Tokens, add_token
 from agentforge.config.load import load_settings
 from agentforge.config.settings import ServerSettings
 from agentforge.core.errors import ConfigError
+from agentforge.repo.remote import _pinned
 
 Serve = Callable[..., str]
 
@@ -49,13 +53,35 @@ def test_tokens_are_kept_as_hashes_and_let_in_only_whom_they_name(tmp_path: Path
     assert httpx.get(f"{url}/v1/runs/none/events?ticket=wrong").status_code == 401
 
 
-def test_a_ticket_ends() -> None:
+def test_a_ticket_opens_one_stream_and_ends() -> None:
     now = [0.0]
     tickets = Tickets(lambda: now[0])
-    ticket = tickets.issue("alice")
-    assert tickets.holder(ticket) == "alice"
+    ticket, late = tickets.issue("alice"), tickets.issue("alice")
+    assert [tickets.take(ticket), tickets.take(ticket)] == ["alice", None]
     now[0] = TICKET_S + 1
-    assert tickets.holder(ticket) is None
+    assert tickets.take(late) is None
+
+
+def test_a_token_file_without_a_token_is_no_open_door(tmp_path: Path) -> None:
+    for name, text in (("missing", None), ("empty", "# nobody yet\n")):
+        file = tmp_path / name
+        if text is not None:
+            file.write_text(text)
+        environment = {"AGENTFORGE_DATA_HOME": str(tmp_path)}
+        settings = load_settings(None, {"server.token_file": str(file)}, environment)
+        with pytest.raises(ConfigError, match="holds no token"):
+            create_app(settings.settings)
+
+
+def test_a_name_has_one_token_and_a_missing_newline_costs_none(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    first = add_token(file, "alice")
+    file.write_text(file.read_text().rstrip("\n"))
+    second = add_token(file, "bob")
+    tokens = Tokens.read(file)
+    assert (tokens.holder(first), tokens.holder(second)) == ("alice", "bob")
+    with pytest.raises(ConfigError, match="a token of alice already"):
+        add_token(file, "alice")
 
 
 def test_a_token_file_that_is_no_such_file_is_refused(tmp_path: Path) -> None:
@@ -74,6 +100,9 @@ def test_a_token_file_that_is_no_such_file_is_refused(tmp_path: Path) -> None:
         ({"Host": "127.0.0.1:1"}, 421),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://[x"}, 403),
+        ({"Origin": "file:"}, 403),
+        ({"Host": "[::1"}, 421),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}, 403),
     ],
 )
@@ -81,6 +110,74 @@ def test_other_sites_and_rebound_names_are_refused(
     serve: Serve, headers: dict[str, str], status: int
 ) -> None:
     assert httpx.get(f"{serve()}/v1/runs", headers=headers).status_code == status
+
+
+def test_a_listed_site_may_ask_with_a_token_and_others_not(tmp_path: Path, serve: Serve) -> None:
+    """A browser sends no token with the question whether it may."""
+    file = tmp_path / "tokens"
+    token = add_token(file, "alice")
+    url = serve(token_file=str(file), cors_origins=("https://ours.example",))
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    for origin, status in (("https://ours.example", 200), ("https://evil.example", 403)):
+        answer = httpx.options(f"{url}/v1/runs", headers={"Origin": origin, **asked})
+        assert answer.status_code == status
+    good = {"Origin": "https://ours.example", "Authorization": f"Bearer {token}"}
+    answer = httpx.get(f"{url}/v1/runs", headers=good)
+    assert answer.headers["access-control-allow-origin"] == "https://ours.example"
+    assert httpx.get(f"{url}/v1/runs", headers={"Origin": "https://ours.example"}).status_code == 401
+
+
+def test_who_sends_drop_by_drop_or_opens_too_much_is_let_go(serve: Serve) -> None:
+    url = serve(request_timeout_s=0.4, max_connections=20)
+    host, port = url.removeprefix("http://").split(":")
+    head = f"POST /v1/runs HTTP/1.1\r\nHost: {host}:{port}\r\n".encode()
+    unfinished = (b"", b"GET /healthz HTT", head, head + b"Content-Length: 50\r\n\r\n{")
+    for sent in unfinished:
+        with socket.create_connection((host, int(port)), timeout=5) as slow:
+            slow.sendall(sent)
+            try:
+                said = slow.recv(1000)
+            except ConnectionResetError:
+                said = b""
+        assert said == b"" or said.startswith(b"HTTP/1.1 408"), sent
+    # A stream that was asked for properly is not cut off by that, however long it is.
+    many = [socket.create_connection((host, int(port)), timeout=5) for _ in range(40)]
+    time.sleep(0.2)
+    closed = sum(_closed(one) for one in many)
+    for one in many:
+        one.close()
+    assert closed >= 15
+    time.sleep(0.6)
+    assert httpx.get(f"{url}/healthz").status_code == 200
+
+
+def _closed(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+def test_a_refused_websocket_gets_the_answer_of_any_request(tmp_path: Path, serve: Serve) -> None:
+    file = tmp_path / "tokens"
+    token = add_token(file, "alice")
+    url = serve(token_file=str(file))
+    address = f"{url.replace('http', 'ws')}/v1/runs/none/ws"
+    ticket = httpx.post(f"{url}/v1/tickets", headers={"Authorization": f"Bearer {token}"}).json()["ticket"]
+    cases: list[tuple[str, dict[str, str], int]] = [
+        ("", {}, 401),
+        ("", {"Origin": "https://evil.example"}, 403),
+        (f"?ticket={ticket}", {}, 404),  # let in, but there is no such run
+        (f"?ticket={ticket}", {}, 401),  # used
+    ]
+    for query, headers, status in cases:
+        with pytest.raises(InvalidStatus) as refused, connect(address + query, additional_headers=headers):
+            pass
+        assert refused.value.response.status_code == status
+        assert json.loads(refused.value.response.body or b"{}")["status"] == status
 
 
 def test_no_other_site_is_allowed_by_a_header(serve: Serve) -> None:
@@ -163,8 +260,21 @@ def test_a_link_out_of_the_roots_is_followed_before_it_is_judged(tmp_path: Path)
     (root / "out").symlink_to("/etc")
     settings = ServerSettings(repository_roots=(str(root),))
     assert check_repository(str(inside), settings) == str(inside)
-    with pytest.raises(ApiError):
-        check_repository(str(root / "out"), settings)
+    (root / "loop").symlink_to(root / "loop")
+    for name in ("out", "loop"):
+        with pytest.raises(ApiError):
+            check_repository(str(root / name), settings)
+
+
+def test_what_was_judged_is_what_is_fetched() -> None:
+    """A name looked up again may answer with an inner address (DNS rebinding), and a redirect lead there."""
+    answers = iter([["93.184.216.34", "2606:2800::1"]])
+    checked = checked_repository("https://github.com/a/b", ServerSettings(), lambda h, p: next(answers))
+    assert _pinned(checked.source, checked.addresses) == (
+        "http.curloptResolve=github.com:443:93.184.216.34,[2606:2800::1]",
+        "http.followRedirects=false",
+    )
+    assert _pinned(checked.source, ()) == ()
 
 
 def test_a_flood_of_bad_requests_is_turned_away_and_the_server_goes_on(serve: Serve) -> None:

@@ -62,7 +62,7 @@ def _document(path: Path) -> dict[str, Any]:
     if path.stat().st_size > MAX_BYTES:
         raise ApiError(422, f"{path.name} is too large to be shown")
     try:
-        found = json.loads(path.read_text("utf-8"))
-    except ValueError:
+        found = json.loads(path.read_text("utf-8"), parse_constant=lambda constant: None)
+    except (OSError, ValueError, RecursionError):
         raise ApiError(422, f"{path.name} is not JSON") from None
     return found if isinstance(found, dict) else {"trials": found}

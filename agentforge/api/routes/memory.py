@@ -91,20 +91,16 @@ async def search_index(
     source = await asyncio.to_thread(check_repository, repository, services.settings.server)
     if "://" in source:
         raise ApiError(422, "only a folder of the server can be searched", hint="give an absolute path")
-    return await asyncio.to_thread(_hits, services, Path(source), q, k)
+    async with services.searching:
+        return await asyncio.to_thread(_hits, services, Path(source), q, k)
 
 
 def _hits(services: Services, folder: Path, q: str, k: int) -> IndexHits:
     from agentforge.core.task import Issue
-    from agentforge.memory.open import open_index
-    from agentforge.memory.scan import scan_directory
 
-    tree = scan_directory(folder).tree
-    index = open_index(services.settings.data_home, services.settings.memory)
-    searched = index.open(tree)
-    issue = Issue(text=q, title=q.split("\n", 1)[0][:200])
+    files, symbols = services.indexes.search(folder, Issue(text=q, title=q.split("\n", 1)[0][:200]), k)
     return IndexHits(
-        files=[FoundFile(**asdict(file)) for file in searched.rank_files(issue, k)],
+        files=[FoundFile(**asdict(file)) for file in files],
         symbols=[
             FoundSymbol(
                 name=symbol.name,
@@ -114,6 +110,6 @@ def _hits(services: Services, folder: Path, q: str, k: int) -> IndexHits:
                 score=symbol.score,
                 why=list(symbol.why),
             )
-            for symbol in searched.search(issue, k)
+            for symbol in symbols
         ],
     )

@@ -13,7 +13,6 @@ from starlette.responses import FileResponse
 from agentforge.api.jobs import Job, now
 from agentforge.api.problems import ApiError
 from agentforge.api.schemas import (
-    Answer,
     CallRecord,
     LogFile,
     NewRun,
@@ -26,8 +25,9 @@ from agentforge.api.schemas import (
 from agentforge.api.services import Services, Serving
 from agentforge.api.sources import check_repository
 from agentforge.api.tasks import build_issue, build_task, check_workflow
+from agentforge.models.factory import build_redactor
 from agentforge.orchestrator.past import RESUMABLE
-from agentforge.orchestrator.store import new_run_id
+from agentforge.orchestrator.store import new_run_id, understood
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": what}
@@ -43,6 +43,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 router = APIRouter(prefix="/v1/runs", tags=["runs"], responses=PROBLEMS)
 Text = Annotated[str | None, Query(max_length=300)]
+_FROM_RECORD = NewRun(repository="as recorded", issue="as recorded").model_dump(mode="json")
+"""The request of a run that the command line had made: its record says everything."""
 
 
 @router.post("", status_code=201)
@@ -55,8 +57,7 @@ async def start_run(request: NewRun, response: Response, services: Serving) -> R
     build_task(request, services.settings)  # says at once what is wrong with it
     run_id = new_run_id(datetime.now(UTC))
     job = Job(run_id, now(), "queued", request.model_dump(mode="json"), title)
-    if not await services.enqueue(job):
-        raise ApiError(503, "too many runs are waiting", headers={"Retry-After": "30"})
+    await services.enqueue(job)
     response.headers["Location"] = f"/v1/runs/{run_id}"
     return await services.summary(run_id)
 
@@ -132,29 +133,10 @@ async def _resume(run_id: str, services: Services) -> RunSummary:
         raise ApiError(409, f"the run is {job.status}")
     if summary.outcome not in RESUMABLE:
         raise ApiError(409, f"the run came to its end ({summary.outcome}): there is nothing to resume")
-    await services.open_channel(run_id)
-    request = job.request if job is not None else await asyncio.to_thread(_request_of, services, run_id)
+    request = job.request if job is not None else _FROM_RECORD
     again = Job(run_id, summary.created or now(), "queued", request, summary.issue_title)
-    await asyncio.to_thread(services.queue.resume, again)
-    services.workers.wake()
+    await services.resume(again)
     return await services.summary(run_id)
-
-
-def _request_of(services: Services, run_id: str) -> dict[str, Any]:
-    """A request for a run that the command line had made; everything else is in its record."""
-    manifest = services.records.record(run_id).manifest
-    task = manifest.get("task") or {}
-    return NewRun(
-        repository=str(task.get("repository", {}).get("source") or "unknown"),
-        issue=str(task.get("issue", {}).get("text") or "unknown"),
-    ).model_dump(mode="json")
-
-
-@router.post("/{run_id}/answer")
-async def answer(run_id: str, said: Answer, services: Serving) -> RunSummary:
-    """What a person says to a question of the run."""
-    await services.summary(run_id)
-    raise ApiError(409, f"the run has asked no question {said.prompt!r}")
 
 
 @router.get("/{run_id}/patch", response_class=Response)
@@ -175,7 +157,8 @@ async def get_report(run_id: str, services: Serving) -> RunReport:
 async def get_audit(run_id: str, services: Serving) -> dict[str, Any]:
     """The record of responsibility: for each hunk who owns it, why, and on which evidence."""
     data = await asyncio.to_thread(services.records.document, run_id, "audit.json")
-    found: dict[str, Any] = json.loads(data)
+    with understood(f"audit.json of run {run_id}"):
+        found: dict[str, Any] = dict(json.loads(data))
     return found
 
 
@@ -188,7 +171,13 @@ async def list_logs(run_id: str, services: Serving) -> list[LogFile]:
 async def get_log(run_id: str, name: str, services: Serving) -> Response:
     """The whole output of one execution, as text."""
     path = await asyncio.to_thread(services.records.log, run_id, name)
-    return FileResponse(path, media_type="text/plain; charset=utf-8")
+    manifest = await asyncio.to_thread(lambda: services.records.record(run_id).manifest)
+    if manifest.get("outcome") is not None:
+        return FileResponse(path, media_type="text/plain; charset=utf-8")
+    # Logs are written as they come, and cleaned of secrets at the end of the run.
+    clean = build_redactor(services.settings).bytes
+    data = await asyncio.to_thread(lambda: clean(path.read_bytes()))
+    return Response(data, media_type="text/plain; charset=utf-8")
 
 
 @router.get("/{run_id}/calls")

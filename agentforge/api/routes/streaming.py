@@ -11,19 +11,24 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, WebSocket, WebSocketDisconnect
 from sse_starlette import EventSourceResponse
 from starlette.responses import Response
+from starlette.types import Message
 
 from agentforge.api.channels import Entry, encode
 from agentforge.api.cursors import Cursor
-from agentforge.api.problems import ApiError
+from agentforge.api.guard import deny
+from agentforge.api.problems import ApiError, problem
 from agentforge.api.routes.runs import PROBLEMS
 from agentforge.api.schemas import RunSummary
 from agentforge.api.services import Services, Serving, services_of
 from agentforge.api.streams import FellBehind, follow
+from agentforge.core.errors import RecordError
 
 router = APIRouter(prefix="/v1/runs", tags=["streams"])
 Place = Annotated[str | None, Query(max_length=60)]
 MAX_MESSAGE = 64 * 1024
 FULL, SLOW, BAD = 1013, 1008, 1003
+MOST_ODD = 10
+"""Messages that are not understood before a talker is let go."""
 
 
 @router.get("/{run_id}/events", response_class=EventSourceResponse, responses=PROBLEMS)
@@ -36,12 +41,11 @@ async def events(
 ) -> Response:
     """Everything behind `Last-Event-ID` (or `after`), then live, to the end of the run.
 
-    `id:` is the place, `event:` the type, `data:` JSON. 204 where the run is over and nothing follows.
+    `id:` is the place, `event:` the type, `data:` JSON. The last word is a `run_status`.
     """
     summary = await services.summary(run_id)
     cursor = _cursor(last_event_id or after)
-    if services.streams >= services.settings.server.max_streams:
-        raise ApiError(503, "too many streams are open", headers={"Retry-After": "5"})
+    _check_room(services)
     server = services.settings.server
     return EventSourceResponse(
         _frames(services, summary, cursor),
@@ -49,6 +53,11 @@ async def events(
         send_timeout=server.send_timeout_s,
         headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store"},
     )
+
+
+def _check_room(services: Services) -> None:
+    if services.streams >= services.settings.server.max_streams:
+        raise ApiError(503, "too many streams are open", headers={"Retry-After": "5"})
 
 
 async def _frames(services: Services, summary: RunSummary, cursor: Cursor) -> AsyncIterator[bytes]:
@@ -74,9 +83,13 @@ async def batches(services: Services, summary: RunSummary, cursor: Cursor) -> As
     path = services.records.directory(summary.id) / "events.jsonl"
     live = services.hub.channel(summary.id) is not None
     last = cursor
-    async for batch in follow(services.hub, summary.id, path, cursor):
-        last = Cursor(*batch[-1].key)
-        yield batch
+    try:
+        async for batch in follow(services.hub, summary.id, path, cursor):
+            last = Cursor(*batch[-1].key)
+            yield batch
+    except RecordError as error:
+        yield [_status(summary.model_copy(update={"status": "failed", "error": error.what}), last)]
+        return
     if not live:
         yield [_status(summary, last)]
 
@@ -102,13 +115,12 @@ async def socket(websocket: WebSocket, run_id: str, after: Place = None) -> None
     services = services_of(websocket)
     try:
         summary, cursor = await services.summary(run_id), _cursor(after)
+        _check_room(services)
     except ApiError as error:
-        await websocket.close(BAD, error.detail[:100])
+        answer = problem(error.status, error.detail, hint=error.hint, headers=error.headers)
+        await deny(websocket.scope, websocket.receive, websocket.send, answer)
         return
     await websocket.accept()
-    if services.streams >= services.settings.server.max_streams:
-        await websocket.close(FULL, "too many streams are open")
-        return
     with _counted(services):
         await _converse(websocket, services, summary, cursor)
 
@@ -122,7 +134,7 @@ async def _converse(websocket: WebSocket, services: Services, summary: RunSummar
         task.cancel()
     await asyncio.gather(*pending, return_exceptions=True)
     code, reason = next((task.result() for task in done if task.exception() is None), (1011, ""))
-    if receiving not in done:
+    if code != 1001:
         try:
             await asyncio.wait_for(websocket.close(code, reason), services.settings.server.send_timeout_s)
         except (RuntimeError, WebSocketDisconnect, TimeoutError):
@@ -146,20 +158,30 @@ async def _send_all(
 
 
 async def _receive_all(websocket: WebSocket, services: Services, run_id: str) -> tuple[int, str]:
+    odd = 0
+    limit = services.settings.server.send_timeout_s
     try:
-        while True:
-            said = _message(await websocket.receive_text())
-            if said.get("type") == "cancel":
+        while odd < MOST_ODD:
+            if _message(await websocket.receive()).get("type") == "cancel":
                 await services.cancel(run_id)
             else:
-                await websocket.send_text('{"event":"error","data":{"detail":"not understood"}}')
+                odd += 1
+                answer = websocket.send_text('{"event":"error","data":{"detail":"not understood"}}')
+                await asyncio.wait_for(answer, limit)
     except (WebSocketDisconnect, RuntimeError):
         return 1001, ""
+    except TimeoutError:
+        return SLOW, "too slow; come back with the last id"
+    return BAD, "nothing was understood"
 
 
-def _message(text: str) -> dict[str, Any]:
+def _message(received: Message) -> dict[str, Any]:
+    """The object that was sent, {} for anything else. Raises `WebSocketDisconnect`."""
+    if received["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(received.get("code", 1005))
+    text = received.get("text")
     try:
-        said = json.loads(text) if len(text) <= MAX_MESSAGE else {}
-    except ValueError:
+        said = json.loads(text) if text and len(text) <= MAX_MESSAGE else {}
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}

@@ -1,5 +1,5 @@
-// The event stream of one run. The browser's EventSource reconnects by itself with Last-Event-ID; where it gives up
-// (an expired ticket, a server that was away), a new one continues behind the last event that was seen.
+// The event stream of one run. A ticket opens one stream: when that breaks, a new one with a new ticket continues
+// behind the last event that was seen.
 
 import { noteSilence, online, query, ticket } from "./api";
 import type { Event } from "./types";
@@ -70,7 +70,7 @@ export class RunStream {
     };
     source.onerror = () => {
       if (this.closed || source !== this.source) return;
-      // Never left to EventSource itself: its reconnect would use a ticket that has expired.
+      // Never left to EventSource itself: its reconnect would use a ticket that was used.
       source.close();
       void this.ended();
     };
