@@ -114,19 +114,22 @@ async def test_eg07_the_judge_accepts_the_right_programs_and_refuses_the_wrong_o
 
 
 @pytest.mark.docker
-def test_a_bug_is_repaired_by_one_half_and_judged_by_the_other(
+def test_eg01_a_bug_is_repaired_by_one_half_and_judged_by_the_other(
     cli: Callable[..., Any], tmp_path: Path
 ) -> None:
     path = checkout(tmp_path / "checkout")
     out = ("--out", str(tmp_path / "out"), "--instances", "area", "--skip-self-check", "--json")
-    with ScriptedModel([f"```python\n{RIGHT['area']}```"]) as server:
-        model = ("--workflow", "oneshot", "--base-url", server.base_url, "--edit-format", "symbol")
+    answers = [f"```python\n{code}```" for code in ("def area(a, b):\n    return a - b\n", RIGHT["area"])]
+    with ScriptedModel(answers) as server:
+        model = ("--workflow", "retry", "--base-url", server.base_url, "--edit-format", "symbol")
         ended = cli("bench", "quixbugs", "--path", str(path), *model, *out)
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["outcomes"] == {"passed": 1}
     row = json.loads((tmp_path / "out" / "trials.jsonl").read_text())
     assert (row["given_half"], row["tests_passed"], row["tests_total"]) == (0, 2, 2)
-    assert (row["repository"], row["retry_budget"], row["calls"]) == ("QuixBugs", 0, 1)
+    assert (row["repository"], row["calls"]) == ("QuixBugs", 2)
+    # B regenerations and B + 1 executions: one retry was used, of the three that the settings allow.
+    assert (row["retries"], row["retry_budget"]) == (1, 3)
     # Neither the held-out cases nor the right program were in a prompt.
     assert "[[3, 4], 12]" not in json.dumps(server.requests)
     assert "return a * b" not in json.dumps(server.requests)

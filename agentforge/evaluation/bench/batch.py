@@ -43,6 +43,7 @@ class BatchFolder:
         for name in (ROWS_FILE, STARTED):
             cut_torn_line(path / name)
         self._rows = list(read_trials(path))
+        self._current = {(row.problem, row.trial): row for row in self._rows}
 
     def __enter__(self) -> BatchFolder:
         return self
@@ -63,7 +64,7 @@ class BatchFolder:
     @property
     def current(self) -> dict[Key, TrialRow]:
         """The row of each trial that holds: the newest."""
-        return {(row.problem, row.trial): row for row in self._rows}
+        return dict(self._current)
 
     def append(self, row: TrialRow, artifacts: Mapping[str, bytes] | None = None) -> None:
         """Keep `artifacts`, then the row: one write, on the disk before this returns.
@@ -74,7 +75,7 @@ class BatchFolder:
             self._append(row, artifacts or {})
 
     def _append(self, row: TrialRow, artifacts: Mapping[str, bytes]) -> None:
-        known = self.current.get((row.problem, row.trial))
+        known = self._current.get((row.problem, row.trial))
         if known is not None and known.status == "final":
             raise RecordError(f"trial {row.trial} of {row.problem} already has its final row")
         if artifacts:
@@ -86,6 +87,7 @@ class BatchFolder:
                     write_atomically(place / name, data)
         append_line(self.path / ROWS_FILE, row.model_dump(mode="json"))
         self._rows.append(row)
+        self._current[row.problem, row.trial] = row
 
     def begin(self, run_id: str, key: Key) -> None:
         """Say, durably, that the run `run_id` works on this trial."""

@@ -299,7 +299,7 @@ async def test_cancelled_it_leaves_a_folder_to_go_on_with(batch: Callable[..., A
     assert [name for name, *_ in suite.seen] == ["t1", "t2"]
 
 
-async def test_egr21_another_model_under_the_same_name_is_refused(
+async def test_eg30_another_model_under_the_same_name_is_refused(
     batch: Callable[..., Any], tmp_path: Path
 ) -> None:
     small = {"id": "m", "created": 1, "meta": {"n_params": 5, "ftype": "Q4"}}
@@ -349,7 +349,7 @@ async def test_a_dead_run_that_cannot_go_on_was_paid_for_all_the_same(
     assert end.summary["outcomes"] == {"passed": 2}
 
 
-def test_instances_are_named_filtered_shuffled_and_sliced_in_this_order() -> None:
+def test_eg30_instances_are_named_filtered_shuffled_and_sliced_in_this_order() -> None:
     from agentforge.evaluation.bench.selection import select
 
     tasks = [BenchTask(id=f"Suite/{number}") for number in range(12)]
