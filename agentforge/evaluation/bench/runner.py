@@ -33,8 +33,9 @@ from agentforge.evaluation.bench.selection import Selection, select
 from agentforge.evaluation.bench.suites import open_bench
 from agentforge.evaluation.bench.summary import batch_summary, paid_rows
 from agentforge.evaluation.trials import TrialRow
-from agentforge.models.factory import model_card
+from agentforge.models.factory import build_redactor, model_card
 from agentforge.models.prices import prices_for
+from agentforge.orchestrator.eventlog import redact
 from agentforge.orchestrator.ports import asks_model
 from agentforge.orchestrator.service import choose_workflow
 from agentforge.orchestrator.store import new_run_id
@@ -158,6 +159,7 @@ class Batch:
     _begun: dict[Key, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._redactor = build_redactor(self.request.settings)
         self._tasks = {task.id: task for task in self.plan.tasks}
 
     async def carry_out(self) -> BatchEnd:
@@ -317,7 +319,8 @@ class Batch:
 
     def _row(self, spec: TrialSpec, outcome: TrialOutcome) -> TrialRow:
         fields = outcome.model_dump(exclude={"extra", "artifacts"})
-        extra = dict(outcome.extra)
+        # Errors quote what endpoints and containers said.
+        extra = redact(dict(outcome.extra), self._redactor)
         return TrialRow.model_validate(
             {
                 **self._common(spec.task, spec.trial),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from agentforge.config.settings import ModelSettings, Price, Settings
 from agentforge.core.chat import Message, ModelRequest
@@ -239,6 +240,17 @@ async def test_af40_a_crash_that_comes_again_counts_as_a_failure(batch: Callable
     end = await batch(Suite(broken), resume=True)
     assert end.summary["outcomes"] == {"passed": 3, "crash": 1}
     assert end.summary["pass_rate"] == 0.75
+
+
+async def test_no_secret_comes_into_a_row(batch: Callable[..., Any], tmp_path: Path) -> None:
+    def quoting(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        raise EnvironmentFault("the endpoint said: bad key hush-hush-4711")
+
+    keyed = PRICED.model_copy(update={"api_key": SecretStr("hush-hush-4711")})
+    await batch(Suite(quoting, size=1), settings=Settings(workflow="retry", model=keyed))
+    kept = "".join(path.read_text() for path in (tmp_path / "out").glob("*.json*"))
+    assert "bad key [redacted]" in kept
+    assert "hush" not in kept
 
 
 async def test_a_machine_that_does_nothing_but_fail_stops_the_batch(batch: Callable[..., Any]) -> None:
