@@ -33,6 +33,7 @@ from agentforge.config.settings import Settings
 from agentforge.core.errors import AgentForgeError
 from agentforge.core.ports import EnvironmentSpec, TestRequest
 from agentforge.core.problem import ProblemRecord
+from agentforge.core.report import TestReport
 from agentforge.core.task import Issue, RepairTask, RepositoryRef
 from agentforge.core.tree import Tree
 from agentforge.evaluation.judge import ErrorClass, judge_program, judgement_of
@@ -120,7 +121,7 @@ class Bench:
     async def repair(self, settings: Settings, name: str) -> Judged:
         """The first half of the cases that shows the bug is given, the other judges the best candidate."""
         sandbox = DockerSandbox(settings.sandbox, "bench-judge")
-        half, tree = await self.failing_half(sandbox, name)
+        half, tree, _ = await self.failing_half(sandbox, name)
         test = f"python_testcases/test_{name}.py"
         with tempfile.TemporaryDirectory() as scratch, GitWorkspace(tree, Path(scratch)) as workspace:
             task = RepairTask(
@@ -137,7 +138,7 @@ class Bench:
         judgement = judgement_of(report)
         return Judged(judgement.passed, judgement.error_class.value, run)
 
-    async def failing_half(self, sandbox: DockerSandbox, name: str) -> tuple[int, Tree]:
+    async def failing_half(self, sandbox: DockerSandbox, name: str) -> tuple[int, Tree, TestReport]:
         for half in (0, 1):
             tree = build(self.options.quixbugs, name, half)
             environment = await sandbox.prepare(tree, EnvironmentSpec())
@@ -145,7 +146,7 @@ class Bench:
             report = await sandbox.run_tests(environment, tree, request)
             if report.failed:
                 break
-        return half, tree
+        return half, tree, report
 
 
 def key_of(workflow: str, task: str) -> dict[str, str]:
@@ -206,7 +207,16 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 async def main() -> None:
     options = parsed()
+    rows = await measure(options)
+    table = summary(rows)
+    (options.out / "summary.json").write_text(json.dumps(table, indent=1) + "\n")
+    print(json.dumps(table, indent=1))
+
+
+async def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run the trials that the folder `options.out` does not hold yet; all that count."""
     options.out.mkdir(parents=True, exist_ok=True)
+    trials = options.out / "trials.jsonl"
     with tempfile.TemporaryDirectory(prefix="agentforge-bench-") as home:
         bench = Bench(options, Path(home))
         begun = manifest(bench, options.workflows)
@@ -215,7 +225,6 @@ async def main() -> None:
             sys.exit(f"{kept}: these trials were made with another configuration; choose another --out")
         if not kept.exists():
             kept.write_text(json.dumps(begun, indent=1) + "\n")
-        trials = options.out / "trials.jsonl"
         for task in bench.tasks():
             for workflow in options.workflows:
                 if (workflow, task) in finished(trials):
@@ -224,26 +233,30 @@ async def main() -> None:
                 with trials.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
                 print(json.dumps(row), flush=True)
-        table = summary(list(finished(trials).values()))
-    (options.out / "summary.json").write_text(json.dumps(table, indent=1) + "\n")
-    print(json.dumps(table, indent=1))
+    return list(finished(trials).values())
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--base-url", required=True)
-    parser.add_argument("--model", default="local")
+    parser = shared_parser(__doc__, RESULTS)
     parser.add_argument("--humaneval", type=Path)
     parser.add_argument("--quixbugs", type=Path)
     parser.add_argument("--workflows", nargs="*", default=list(WORKFLOWS))
     parser.add_argument("--tasks", nargs="*", default=[], help="HumanEval/N or quixbugs/NAME")
+    return parser.parse_args()
+
+
+def shared_parser(description: str | None, out: Path) -> argparse.ArgumentParser:
+    """The options of every benchmark that asks a model."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--base-url", required=True)
+    parser.add_argument("--model", default="local")
     parser.add_argument("--time-limit", type=float, default=180.0)
     parser.add_argument("--output-tokens", type=int, default=700)
     parser.add_argument("--context-tokens", type=int, default=4096)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    return parser.parse_args()
+    parser.add_argument("--out", type=Path, default=out)
+    return parser
 
 
 if __name__ == "__main__":
