@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from agentforge.agents.base import Agent, Compose, was_cut
 from agentforge.agents.context import clip
@@ -19,6 +19,16 @@ from agentforge.models.errors import EmptyAnswerError
 TEMPERATURE = 0.2
 """The paper's, where the settings name none for the planner."""
 MAX_REASKS = 1
+
+
+class Objection(NamedTuple):
+    """What a simulation found wrong with an earlier plan."""
+
+    plan: str = ""
+    critique: str = ""
+
+
+NO_OBJECTION = Objection()
 
 
 class Strategy(Frozen):
@@ -52,13 +62,20 @@ class Strategist(Agent):
         *,
         temperature: float | None = None,
         on_problem: Callable[[str], None] | None = None,
+        objection: Objection = NO_OBJECTION,
+        attempt: int = 0,
     ) -> Strategy:
-        """A strategy, empty after two unusable answers. Errors of the endpoint pass through."""
+        """A strategy, empty after two unusable answers. Errors of the endpoint pass through.
+
+        `attempt` shifts the seed where a plan is made anew.
+        """
         problem = ""
-        for attempt in range(MAX_REASKS + 1):
+        for again in range(MAX_REASKS + 1):
             try:
                 completion = await self.ask(
-                    _composer(issue, techniques, problem), attempt=attempt, temperature=temperature
+                    _composer(issue, techniques, problem, objection),
+                    attempt=attempt + again,
+                    temperature=temperature,
                 )
             except EmptyAnswerError:
                 problem = "it was empty"
@@ -91,7 +108,7 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(word for item in items[:12] if (word := _word(item)))
 
 
-def _composer(issue: Issue, techniques: Sequence[str], problem: str) -> Compose:
+def _composer(issue: Issue, techniques: Sequence[str], problem: str, objection: Objection) -> Compose:
     def compose(budget: int) -> tuple[Message, ...]:
         room = max(120, budget - 400)
         each = int(room * 0.3) // max(1, len(techniques))
@@ -100,6 +117,8 @@ def _composer(issue: Issue, techniques: Sequence[str], problem: str) -> Compose:
             issue=clip(issue.text, int(room * 0.6)),
             techniques=[clip(technique, each) for technique in techniques],
             problem=problem,
+            previous=clip(objection.plan, int(room * 0.15)),
+            critique=clip(objection.critique, int(room * 0.1)),
         )
 
     return compose

@@ -82,6 +82,13 @@ class Review(Frozen):
     severity: str = "unparsed"
 
 
+class Simulation(Frozen):
+    """What simulating a plan on the examples said: "" where it holds. `round` is that of the plan."""
+
+    round: int
+    critique: str = ""
+
+
 class Standing(Frozen):
     """The program as last accepted: y, {c, r} and r_g (AuditCoder, 3.4)."""
 
@@ -116,6 +123,8 @@ class RunState(Frozen):
     facts: Facts | None = None
     """What was observed of the failing tests on the base; None where that was not done."""
     plan: Plan | None = None
+    simulation: Simulation | None = None
+    """Of the plan, before any code; None where none was made, or its answer was unusable."""
     draft: Edit | None = None
     synthesized: tuple[GeneratedTest, ...] | None = None
     """None until the tester has had its say."""
@@ -198,6 +207,7 @@ class RunState(Frozen):
 FRESH_AT_STAGE = (
     "round",
     "rounds",
+    "simulation",
     "draft",
     "repair",
     "nearby",

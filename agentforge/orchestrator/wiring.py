@@ -19,6 +19,7 @@ from agentforge.orchestrator.nodes import (
     relaying,
     remembering,
     searching,
+    simulating,
     synthesis,
     targets,
     teaming,
@@ -42,6 +43,7 @@ NODES: Mapping[str, Node[RunContext]] = {
         reacting.NODES,
         abstaining.NODES,
         synthesis.NODES,
+        simulating.NODES,
     )
     for node in table
 }
@@ -55,6 +57,7 @@ PREDICATES: Mapping[str, Predicate] = {
         relaying.PREDICATES,
         reacting.PREDICATES,
         synthesis.PREDICATES,
+        simulating.PREDICATES,
     )
     for predicate in table
 }

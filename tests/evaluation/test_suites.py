@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import random
 from collections import Counter
@@ -14,6 +15,7 @@ from agentforge.config.settings import SandboxSettings
 from agentforge.evaluation.judge import ErrorClass, judge_program
 from agentforge.evaluation.suites.protocol import RecordSuite, self_check
 from agentforge.evaluation.suites.thirty_problems import Sheet, ThirtyProblems
+from agentforge.repo.problem.inside.agentforge_check import same
 from agentforge.repo.problem.read import from_row, read_records
 from agentforge.sandbox.docker_sandbox import DockerSandbox
 
@@ -44,6 +46,19 @@ def test_eg08_eg09_every_oracle_is_what_brute_force_says(sheet: Sheet) -> None:
     for _ in range(60):
         setup, call = drawn(sheet, rng)
         assert repr(value(sheet.reference, setup, call)) == repr(value(sheet.brute, setup, call)), call
+
+
+def test_eg10_a_reversed_order_is_no_order() -> None:
+    sheet = SUITE.sheets["graph-courses"]
+    backwards = f"{sheet.reference}\n\ndef backwards(*given):\n    return course_order(*given)[::-1]\n"
+    refused = 0
+    for check in (*sheet.examples, *sheet.tests):
+        expected = ast.literal_eval(check.expected)
+        if "[::" not in check.call and len(expected) > 1:
+            call = check.call.replace("course_order", "backwards", 1)
+            assert not same(expected, value(backwards, check.setup, call)), check.call
+            refused += 1
+    assert refused >= 3
 
 
 def test_the_suite_is_ten_of_each_with_boundary_canonical_and_stress_tests() -> None:
@@ -98,6 +113,30 @@ async def test_eg06_eg07_eg24_programs_that_read_input_pass_and_each_error_has_i
         judged = await judge_program(sandbox, record, program)
         assert not judged.passed
         assert judged.error_class is wanted, program
+
+
+LIBRARIES = (
+    "bisect, collections, copy, dataclasses, decimal, fractions, functools, heapq, itertools, math, numbers, "
+    "random, re, statistics, string, typing"
+)
+FORGED = '{"ok": true, "return_value": 3, "passed": 2, "failed": 0}'
+
+
+@pytest.mark.docker
+async def test_eg02_eg03_eg04_eg05_a_program_may_import_and_can_neither_forge_nor_outgrow_its_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = from_row(APPS, 0, "apps")
+    sandbox = DockerSandbox(SandboxSettings(pool=0), "test-judge")
+    monkeypatch.setenv("SECRET_TOKEN", "of the host")
+    add = "print(sum(map(int, input().split())))\n"
+    clean = f"import os\nassert 'SECRET_TOKEN' not in os.environ\n{add}"
+    for program in (f"import {LIBRARIES}\n{add}", clean):
+        assert (await judge_program(sandbox, record, program)).passed, program
+    forged = f"import os, sys\nsys.__stdout__.write({FORGED!r})\nsys.__stdout__.flush()\nos._exit(0)\n"
+    outgrown = f"held = bytearray(600_000_000)\nheld[::4096] = b'x' * len(held[::4096])\n{add}"
+    for program in (forged, f"raise SystemExit\n{add}", outgrown):
+        assert not (await judge_program(sandbox, record, program)).passed, program
 
 
 RECORDS: list[dict[str, Any]] = [

@@ -19,6 +19,8 @@ from agentforge.orchestrator.solve import Solution, solve_problem
 from agentforge.orchestrator.wiring import NODES, PREDICATES
 from agentforge.orchestrator.workflow import Workflow
 from agentforge.orchestrator.workflow_load import load_workflow
+from tests.orchestrator.responsibility.test_traces import ALL, RAISING, trace
+from tests.orchestrator.responsibility.test_traces import PLAN as STEPS
 from tests.support.model_server import ScriptedModel
 
 ADD = Problem(
@@ -266,3 +268,20 @@ async def test_a_repair_of_a_repository_is_minimised_and_explained(
     assert b"percent" not in done.result.patch.diff.split(b"@@", 2)[2].split(b"\n", 1)[1]
     assert b"left = cents" in done.result.patch.diff
     assert done.result.state.best.candidate.origin == "optimizer"
+
+
+def test_eg13_the_review_changes_what_a_regeneration_is_told_and_decides_nothing() -> None:
+    """Its ablation is no copy of the whole: the prompt differs; and no way through the graph does."""
+    plan = json.dumps({**STEPS, "steps": STEPS["steps"][:1]})
+    answers = {"planner": [plan], "coder": [RAISING[3], ALL], "explainer": ["So."], "reviewer": [REVIEW] * 2}
+    (with_it, _, script, nodes), (without, _, plain, fewer) = (
+        trace(name, **answers) for name in ("execugraph", "execugraph-no-reviewer")
+    )
+    assert [node for node in nodes if node != "review"] == fewer
+    assert with_it.verified
+    assert without.verified
+    first, again = (request for request in script.requests if request.agent == "coder")
+    plain_first, plain_again = (request for request in plain.requests if request.agent == "coder")
+    assert first == plain_first
+    assert "A reviewer expects failures here: a sign is wrong" in again.messages[-1].content
+    assert "A reviewer" not in plain_again.messages[-1].content

@@ -39,11 +39,14 @@ def live_model(context: RunContext) -> Model:
     return context.model
 
 
-async def make_plan(state: RunState, context: RunContext) -> Delta:
-    """The planner's ordered steps, or our plain fallback plan."""
+async def make_plan(state: RunState, context: RunContext, objection: str = "") -> Delta:
+    """The planner's ordered steps, or our plain fallback plan. `objection` is against an earlier one."""
     planner = Planner.create(live_model(context), context.settings)
+    issue = state.task.issue
+    if objection:
+        issue = issue.model_copy(update={"text": f"{issue.text}\n\nAn earlier plan was refused: {objection}"})
     plan = await planner.plan(
-        state.task.issue,
+        issue,
         state.retrieved,
         context.workspace.tree,
         facts=told_facts(state),

@@ -11,7 +11,7 @@ from agentforge.agents.optimizer import GOAL, Optimizer, Regenerator
 from agentforge.agents.reviewer import Reviewer
 from agentforge.agents.specialists.corpus import Corpus
 from agentforge.agents.specialists.pool import load_pool
-from agentforge.agents.strategist import TEMPERATURE, Strategist
+from agentforge.agents.strategist import NO_OBJECTION, TEMPERATURE, Objection, Strategist
 from agentforge.agents.symbols import changes_between
 from agentforge.agents.tester import WrittenTests
 from agentforge.core.base import Frozen
@@ -61,15 +61,24 @@ async def find_techniques(state: RunState, context: RunContext) -> Delta:
 
 async def outline(state: RunState, context: RunContext) -> Delta:
     """The plan of a problem; a repository's repair is planned as by `plan`. At most once per run."""
+    return await plan_in_words(state, context)
+
+
+async def plan_in_words(
+    state: RunState, context: RunContext, objection: Objection = NO_OBJECTION, attempt: int = 0
+) -> Delta:
+    """`outline`'s plan; `objection` is what an earlier one is told, `attempt` shifts the seed."""
     problem: Problem | None = state.task.problem
     if problem is None:
-        return await make_plan(state, context)
+        return await make_plan(state, context, objection.critique)
     own = context.settings.agents.get("planner")
     strategy = await Strategist.create(live_model(context), context.settings).plan(
         state.task.issue,
         state.techniques,
         temperature=None if own is not None and own.temperature is not None else TEMPERATURE,
         on_problem=lambda text: context.notice(f"the plan was not usable: {text}", warning=True),
+        objection=objection,
+        attempt=attempt,
     )
     step = problem_step(problem, strategy.text)
     plan = Plan(explanation=strategy.text, steps=(step,), fallback=not strategy.text)

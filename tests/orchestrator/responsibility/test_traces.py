@@ -221,3 +221,24 @@ def test_as_a_stage_bounded_repair_starts_from_the_best_candidate_so_far(tmp_pat
     audit = json.loads(json.dumps(audit_record(final, events, BASE)))
     findings = check(Stored(audit, tuple(events), final.best.candidate.patch.diff, BASE))
     assert [finding for finding in findings if not finding.holds] == []
+
+
+REVISE = json.dumps({"verdict": "revise", "critique": "f3 is forgotten"})
+HOLDS = json.dumps({"verdict": "holds"})
+
+
+def test_ma_r11_codesim_simulates_each_plan_debugs_twice_and_plans_anew() -> None:
+    """Two rounds of plan, program and two repairs within B = 5; a doubted plan is revised once."""
+    plan = json.dumps({**PLAN, "steps": PLAN["steps"][:1]})
+    repairs = [*GOOD[:3], code(("f3", "bad"))]
+    final, _, script, nodes = trace(
+        "codesim", planner=[plan, REVISE, plan, plan, HOLDS], coder=[RAISING[3]] * 2, debugger=repairs
+    )
+    attempt = ["code", "apply", "execute", "gate", *["debug", "apply", "execute", "gate"] * 2]
+    plans = ["sketch", "simulate", "revise", *attempt, "sketch", "simulate", *attempt]
+    assert nodes[4:] == [*plans, "explain"]
+    assert script.asked == "pppcdd" + "ppcdd"
+    assert (final.round, final.verified) == (5, False)
+    revised = script.requests[2].messages[-1].content
+    assert "f3 is forgotten" in revised
+    assert "f3 is forgotten" not in script.requests[6].messages[-1].content
