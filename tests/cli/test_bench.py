@@ -11,17 +11,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentforge.cli import bench_options
 from agentforge.evaluation.bench.batch import open_batch
+from agentforge.evaluation.bench.runner import BatchEnd
 from agentforge.evaluation.trials import TrialRow
 from tests.cli.conftest import Ended
 from tests.support.model_server import Body, Reply, ScriptedModel
 
 Cli = Callable[..., Ended]
+TOKENS = {"tokens_in": 0, "tokens_out": 0}
 NAMES = ("double", "triple")
 BODIES = {"double": "2 * n", "triple": "3 * n"}
 
@@ -241,3 +245,56 @@ def test_compare_says_which_trials_of_a_batch_have_no_final_row(cli: Cli, tmp_pa
         "first": (3, 0),
         "second": (3, 0),
     }
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "value"),
+    [
+        (("--workflow", "oneshot"), "settings.workflow", "oneshot"),
+        (("--model", "m2"), "settings.model.name", "m2"),
+        (("--base-url", "http://127.0.0.1:2/v1"), "settings.model.base_url", "http://127.0.0.1:2/v1"),
+        (("--edit-format", "diff"), "settings.model.edit_format", "diff"),
+        (("--retries", "7"), "settings.retries", 7),
+        (("--critic", "off"), "settings.critic", "off"),
+        (("--trials", "4"), "trials", 4),
+        (("--workers", "3"), "workers", 3),
+        (("--instances", "a,b", "--instances", "c"), "selection.instances", ("a", "b", "c")),
+        (("--filter", "^a"), "selection.pattern", "^a"),
+        (("--slice", "1:2"), "selection.piece", "1:2"),
+        (("--shuffle-seed", "5"), "selection.shuffle_seed", 5),
+        (("--seed", "9"), "seed", 9),
+        (("--max-cost", "2.5"), "max_cost_usd", 2.5),
+        (("--max-cost-per-instance", "0.5"), "settings.limits.max_cost_usd", 0.5),
+        (("--max-tokens", "900"), "settings.limits.max_tokens", 900),
+        (("--max-calls", "8"), "settings.limits.max_calls", 8),
+        (("--time-limit", "60"), "settings.limits.time_limit_s", 60.0),
+        (("--sandbox-timeout", "11"), "settings.sandbox.timeout_s", 11.0),
+        (("--memory",), "settings.memory.enabled", True),
+        (("--name", "mine"), "run", "mine"),
+        (("--resume",), "resume", True),
+        (("--skip-self-check",), "skip_self_check", True),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) and value else "",
+)
+def test_af32_every_option_has_its_effect(
+    cli: Cli,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: tuple[str, ...],
+    path: str,
+    value: object,
+) -> None:
+    asked: list[Any] = []
+
+    def keep(request: Any, values: object) -> BatchEnd:
+        asked.append(request)
+        summary = {"planned": 0, "final": 0, "passed": 0, "pass_rate": None, "outcomes": {}, "not_run": 0}
+        return BatchEnd(summary | dict.fromkeys(("cost_usd", "unpriced_trials", "calls"), 0) | TOKENS)
+
+    monkeypatch.setattr(bench_options, "_carry_out", keep)
+    given = ("bench", "thirty", "--out", str(tmp_path / "out"))
+    assert cli(*given).code == 0
+    assert cli(*given, *option).code == 0
+    plain, changed = (attrgetter(path)(request) for request in asked)
+    assert changed == value
+    assert plain != value
