@@ -10,6 +10,12 @@ from agentforge.config.settings import SandboxSettings
 from agentforge.core.errors import ImageError
 from agentforge.core.ports import EnvironmentSpec, Job, TestRequest
 from agentforge.core.tree import TreeFile
+from agentforge.evaluation.swebench.images import (
+    check_engines_room,
+    images_here,
+    note_pulled,
+    remove_pulled,
+)
 from agentforge.evaluation.swebench.instance import Premises, prepare, task_of
 from agentforge.evaluation.swebench.rows import read_row
 from agentforge.sandbox import DockerSandbox
@@ -91,3 +97,21 @@ async def test_af33_the_agents_tree_and_image_hold_no_later_history(
         assert task_of(instance, "x", image, python=python).test_command is None
     finally:
         await sandbox.close()
+
+
+@pytest.mark.docker
+def test_only_what_the_batch_pulled_is_removed(instance_image: str, tmp_path: Path) -> None:
+    pulled = f"{instance_image.partition(':')[0]}-pulled:latest"
+    client = connect()
+    try:
+        client.images.get(instance_image).tag(pulled)
+    finally:
+        client.close()
+    assert remove_pulled(tmp_path) == []
+    note_pulled(tmp_path, pulled)
+    note_pulled(tmp_path, "agentforge-test/gone:latest", pulled)
+    names = [instance_image, pulled]
+    assert images_here(names) == set(names)
+    assert remove_pulled(tmp_path) == [pulled]
+    assert images_here(names) == {instance_image}
+    check_engines_room()
