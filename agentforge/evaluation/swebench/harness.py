@@ -13,15 +13,16 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-from agentforge.core.errors import EnvironmentFault
+from agentforge.core.errors import EnvironmentFault, RecordError
 from agentforge.evaluation.swebench.outcomes import Judged, judged_by_logs, judged_by_report
 from agentforge.evaluation.swebench.predictions import PREDICTIONS, Prediction, write_predictions
 from agentforge.orchestrator.store import recorded_in, write_atomically
@@ -34,6 +35,7 @@ ABOUT = "about.json"
 _PROCESS = "process.json"
 _DATASET = "dataset.jsonl"
 _LOG = "harness.log"
+_SALT = ".salt"
 _POLL_S = 0.5
 _ENDING_S = 20.0
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
@@ -66,20 +68,27 @@ class Order:
         """What a verdict depends on beside the patch."""
         return {"harness": harness_version(), "dataset": self.dataset_hash, "timeout_s": self.timeout_s}
 
-    @property
-    def run_id(self) -> str:
+    def run_id(self, salt: str) -> str:
+        """`salt` keeps two folders apart that grade the same patches at the same time."""
         patches = sorted(
             (each.instance_id, each.model_name_or_path, each.digest) for each in self.predictions
         )
-        text = json.dumps([self.identity, patches], sort_keys=True)
+        text = json.dumps([salt, self.identity, patches], sort_keys=True)
         return "agentforge-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 async def grade(order: Order, folder: Path, settle: Settle) -> None:
-    """Call `settle` once for each prediction as its verdict is known. `folder` belongs to one process.
+    """Call `settle` once for each prediction as its verdict is known.
 
-    Verdicts that a killed process left in `folder` are taken from there. Raises `EnvironmentFault`.
+    Verdicts that a killed process left in `folder` are taken from there. Raises `EnvironmentFault`, and
+    `RecordError` where another process grades in `folder`.
     """
+    salt = await asyncio.to_thread(_salt, folder)
+    with _alone_in(folder):
+        await _grade(order, folder, settle, salt)
+
+
+async def _grade(order: Order, folder: Path, settle: Settle, salt: str) -> None:
     pending = {each.instance_id: each for each in order.predictions}
     await asyncio.to_thread(remove_leftovers, folder)
     for prediction in order.predictions:
@@ -89,7 +98,32 @@ async def grade(order: Order, folder: Path, settle: Settle) -> None:
             del pending[prediction.instance_id]
     if pending:
         rest = Order(tuple(pending.values()), order.rows, order.dataset_hash, order.workers, order.timeout_s)
-        await _Run(rest, folder / rest.run_id, settle).carry_out()
+        await _Run(rest, folder / rest.run_id(salt), settle).carry_out()
+
+
+def _salt(folder: Path) -> str:
+    place = folder / _SALT
+    with recorded_in(place):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            write_atomically(place, secrets.token_hex(8).encode())
+        return place.read_text("ascii")
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """What another process has running there must not be taken for leftovers."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / ".lock", timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RecordError(f"{folder}: another process grades there", hint="wait for its end") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def remove_leftovers(folder: Path) -> list[str]:
@@ -128,13 +162,14 @@ class _Run:
     def __init__(self, order: Order, folder: Path, settle: Settle) -> None:
         self.order, self.folder, self._settle = order, folder, settle
         self._pending = {each.instance_id: each for each in order.predictions}
+        self.run_id = folder.name
         self._model = order.predictions[0].model_name_or_path
 
     async def carry_out(self) -> None:
         await asyncio.to_thread(self._write)
         try:
             code = await self._process()
-            await asyncio.to_thread(remove_containers, [self.order.run_id])
+            await asyncio.to_thread(remove_containers, [self.run_id])
         finally:
             # It holds the reference patches: nothing needs them once the harness has ended.
             (self.folder / _DATASET).unlink(missing_ok=True)
@@ -144,7 +179,7 @@ class _Run:
     def _write(self) -> None:
         with recorded_in(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            about = {**self.order.identity, "run_id": self.order.run_id, "model": self._model}
+            about = {**self.order.identity, "run_id": self.run_id, "model": self._model}
             write_atomically(self.folder / ABOUT, json.dumps(about, indent=1).encode() + b"\n")
             lines = [json.dumps(self.order.rows[each]) for each in self._pending]
             write_atomically(self.folder / _DATASET, "".join(line + "\n" for line in lines).encode())
@@ -156,7 +191,7 @@ class _Run:
             "--predictions_path": PREDICTIONS,
             "--max_workers": str(self.order.workers),
             "--timeout": str(self.order.timeout_s),
-            "--run_id": self.order.run_id,
+            "--run_id": self.run_id,
             "--report_dir": ".",
         }
         flat = [word for option in options.items() for word in option]
@@ -198,10 +233,10 @@ class _Run:
         except TimeoutError:
             _signal_group(process.pid, signal.SIGKILL)
             await process.wait()
-        await asyncio.to_thread(remove_containers, [self.order.run_id])
+        await asyncio.to_thread(remove_containers, [self.run_id])
 
     def _place(self, instance_id: str) -> Path:
-        return self.folder / "logs" / "run_evaluation" / self.order.run_id / self._model / instance_id
+        return self.folder / "logs" / "run_evaluation" / self.run_id / self._model / instance_id
 
     def _reported(self) -> list[tuple[str, Judged]]:
         """Verdicts that are there already."""

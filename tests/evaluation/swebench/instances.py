@@ -71,6 +71,21 @@ RUN chown -R 0:0 /testbed && rm -rf /testbed/.git/hooks \
 STOPSIGNAL SIGKILL
 CMD ["bash"]
 """
+# Prints what the harness reads of pytest: loading pytest itself would be most of an instance's time, and on
+# a busy machine an instance is to fail by its own slowness alone.
+_RUNNER = """import sys
+sys.path.insert(0, "src")
+import tests.test_area as module
+failed = 0
+for name in [name for name in vars(module) if name.startswith("test_")]:
+    try:
+        vars(module)[name]()
+    except AssertionError:
+        failed = 1
+        print("FAILED tests/test_area.py::" + name)
+    else:
+        print("PASSED tests/test_area.py::" + name)
+sys.exit(failed)"""
 _EVAL = """#!/bin/bash
 set -uxo pipefail
 source /opt/miniconda3/bin/activate
@@ -82,7 +97,9 @@ git apply -v - <<'EOF_114329324912'
 {test_patch}
 EOF_114329324912
 : '>>>>> Start Test Output'
-python -m pytest -rA -p no:cacheprovider tests/test_area.py
+python -S - <<'EOF'
+{runner}
+EOF
 : '>>>>> End Test Output'
 git checkout {base} tests/test_area.py
 """
@@ -156,7 +173,9 @@ def row(project: Project, number: int, image: str) -> dict[str, Any]:
         "PASS_TO_PASS": ["tests/test_area.py::test_square"],
         "environment_setup_commit": project.base,
         "image": image,
-        "eval_script": _EVAL.format(base=project.base, test_patch=project.test_patch.rstrip("\n")),
+        "eval_script": _EVAL.format(
+            base=project.base, test_patch=project.test_patch.rstrip("\n"), runner=_RUNNER
+        ),
         "log_parser": "parse_log_pytest",
         "eval_type": "pass_and_fail",
     }

@@ -117,7 +117,7 @@ def test_each_outcome_is_itself_and_a_killed_batch_ends_with_the_same_table(
     assert not harness_containers()
     about = json.loads(next((tmp_path / "whole/harness").glob("*/about.json")).read_text())
     assert about["harness"].startswith("swebench 5.")
-    assert about["run_id"] == next((tmp_path / "whole/harness").iterdir()).name
+    assert about["run_id"] == next((tmp_path / "whole/harness").glob("agentforge-*")).name
     assert not list((tmp_path / "whole").rglob("dataset.jsonl"))  # the reference patches do not stay
 
     killed = tmp_path / "killed"
