@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +58,11 @@ def build(
     from agentforge.sandbox.engine import connect
 
     settings = _settings(config)
-    image_id = find_base_image(connect(), settings) if check else ensure_base_image(settings, _progress)
+    if check:
+        with closing(connect()) as client:
+            image_id = find_base_image(client, settings)
+    else:
+        image_id = ensure_base_image(settings, _progress)
     if image_id is None:
         raise ImageError(
             f"the base image {settings.base_image} is missing or out of date",
@@ -134,7 +139,8 @@ def prune(
     from agentforge.sandbox.engine import connect
     from agentforge.sandbox.prune import prune as remove_unneeded
 
-    done = remove_unneeded(connect(), older_than_days=older_than, keep_gb=keep, dry_run=dry_run)
+    with closing(connect()) as client:
+        done = remove_unneeded(client, older_than_days=older_than, keep_gb=keep, dry_run=dry_run)
     if as_json:
         print_json(done.model_dump())
         return

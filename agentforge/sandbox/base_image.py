@@ -7,6 +7,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,15 +65,15 @@ def ensure_base_image(
     """
     from filelock import FileLock
 
-    client = connect()
-    found = find_base_image(client, settings, python)
-    if found is not None:
-        return found
     lock = Path(platformdirs.user_cache_dir("agentforge")) / "base-image.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock):
+    with closing(connect()) as client:
         found = find_base_image(client, settings, python)
-        return found or _build(client, settings, progress, python)
+        if found is not None:
+            return found
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
+            found = find_base_image(client, settings, python)
+            return found or _build(client, settings, progress, python)
 
 
 def _name(settings: SandboxSettings, python: str) -> str:

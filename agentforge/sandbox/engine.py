@@ -36,10 +36,13 @@ def connect(timeout_s: float = API_TIMEOUT_S) -> DockerClient:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
+    client = None
     try:
         client = docker.from_env(timeout=int(timeout_s), max_pool_size=32)
         client.ping()
     except (DockerException, RequestException, OSError) as error:
+        if client is not None:
+            client.close()
         raise EngineUnavailable(
             f"no container engine answers: {_short(error)}", hint=_NO_ENGINE_HINT
         ) from error

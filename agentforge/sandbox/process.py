@@ -54,7 +54,7 @@ class Process:
                 stdin=stdin,
             )
             self._id: str = created["Id"]
-            stream = self._attached() if stdin else api.exec_start(self._id, stream=True)
+            stream = self._attached()
         self._reader = _Reader(stream, sink, on_end)
 
     def _attached(self) -> Iterator[bytes]:
@@ -168,10 +168,12 @@ class _Reader:
                 self._on_end()
 
 
-def _closing(socket: Any, frames: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
+def _closing(reading: Any, frames: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
+    """The frames' data. The engine took over a connection that no pool gets back: all of it is closed."""
     try:
         for _, data in frames:
             yield data
     finally:
-        with contextlib.suppress(OSError):
-            socket.close()
+        for part in (getattr(reading, "_response", reading), getattr(reading, "_sock", reading)):
+            with contextlib.suppress(OSError, ValueError):
+                part.close()
