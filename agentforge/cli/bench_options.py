@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,7 +19,7 @@ from agentforge.core.errors import AgentForgeError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from agentforge.evaluation.bench.protocol import SuiteSpec
-    from agentforge.evaluation.bench.runner import BatchEnd, BatchRequest
+    from agentforge.evaluation.bench.runner import BatchEnd, BatchRequest, Watcher
 
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Folder of the batch: rows, manifest, runs.")
@@ -52,6 +52,15 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on with the batch in 
 SkipSelfCheck = Annotated[
     bool, typer.Option("--skip-self-check", help="Do not check the judge first; the manifest says so.")
 ]
+ExecutorName = Annotated[
+    Literal["local", "ray"], typer.Option("--executor", help="Trials here, or on the nodes of a Ray cluster.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address", metavar="HOST:PORT|auto", help="The Ray cluster, else one is started on this machine."
+    ),
+]
 
 
 def _shared(
@@ -79,6 +88,8 @@ def _shared(
     name: Name = "",
     resume: Resume = False,
     skip_self_check: SkipSelfCheck = False,
+    executor: ExecutorName = "local",
+    address: Address = None,
     as_json: JsonOption = False,
     stream: opt.Stream = True,
     dry_run: opt.DryRun = False,
@@ -169,6 +180,8 @@ def _check(values: dict[str, Any]) -> None:
     per_instance = values["max_cost_per_instance"]
     if per_instance is not None and not math.isfinite(per_instance):
         raise UsageError(f"--max-cost-per-instance must be a number of US dollars, got {per_instance:g}")
+    if values["address"] is not None and values["executor"] != "ray":
+        raise UsageError("--address names a Ray cluster", hint="add --executor ray")
     if values["out"] is None and not values["dry_run"]:
         raise UsageError("no folder for the batch", hint="give --out DIR")
     if values["out"] is not None and values["out"].exists() and not values["out"].is_dir():
@@ -205,16 +218,26 @@ def _rehearse(request: BatchRequest, *, as_json: bool) -> int:
 def _carry_out(request: BatchRequest, values: dict[str, Any]) -> BatchEnd:
     from agentforge.cli.batchview import watching_batch
     from agentforge.cli.interrupt import run_interruptible
-    from agentforge.evaluation.bench.runner import run_batch
 
     try:
         with watching_batch(stream=values["stream"]) as watcher:
-            return run_interruptible(run_batch(request, watcher))
+            return run_interruptible(_run_there(request, watcher, values))
     except KeyboardInterrupt:
         tell(f"go on with: {how_to_resume(sys.argv[1:])}", label="stopped")
         if values["as_json"]:
             print_json({"outcome": "interrupted", "exit_code": int(ExitCode.INTERRUPTED)})
         raise
+
+
+async def _run_there(request: BatchRequest, watcher: Watcher, values: dict[str, Any]) -> BatchEnd:
+    from agentforge.evaluation.bench.runner import run_batch
+
+    if values["executor"] == "local":
+        return await run_batch(request, watcher)
+    from agentforge.evaluation.bench.ray_executor import RayExecutor
+
+    async with RayExecutor(request.workers, values["address"]) as executor:
+        return await run_batch(request, watcher, lambda bench, wanted: executor)
 
 
 def how_to_resume(arguments: list[str]) -> str:

@@ -1,0 +1,223 @@
+"""Trials on the nodes of a Ray cluster. Rows, the ledger and the decisions stay with the one who asked.
+
+Each node needs this package, a container engine and what the suite reads, at the same paths. The model's key
+is never sent: every node takes it from its own environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+import platform
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import SecretStr
+
+from agentforge.config.load import load_settings
+from agentforge.core.errors import AgentForgeError, EnvironmentFault, UsageError
+from agentforge.core.events import Event
+from agentforge.evaluation.bench.executor import carry_out, infra
+from agentforge.evaluation.bench.protocol import TrialOutcome, TrialSpec
+from agentforge.evaluation.bench.suites import open_bench
+from agentforge.orchestrator.eventlog import Listener
+from agentforge.orchestrator.store import RunStore
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+
+logger = logging.getLogger(__name__)
+
+ENGINE_SLOT = "engine_slot"
+"""Resource of a node: how many trials its container engine takes at a time."""
+LOST_NODES = 3
+"""So often is a trial begun again whose node or worker went away."""
+CPUS = 0.5
+"""Processors a trial asks of its node; the sandbox has its own limit."""
+HEARD_S = 30.0
+"""Seconds a cancelled trial has for removing its containers."""
+
+
+class RayExecutor:
+    """Carries out trials wherever the cluster has an engine slot.
+
+    `address`: a running cluster ("auto" finds the local one); None starts one on this machine with `slots`
+    engine slots. Use as an asynchronous context manager. Raises `UsageError` without the package and
+    `EnvironmentFault` where no cluster answers or none of its nodes has an engine slot.
+    """
+
+    def __init__(self, slots: int, address: str | None = None) -> None:
+        self._slots, self._address = slots, address
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    async def __aenter__(self) -> RayExecutor:
+        await asyncio.to_thread(self._connect)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(_ray().shutdown)
+
+    def _connect(self) -> None:
+        ray = _ray()
+        own = {} if self._address else {"num_cpus": self._slots, "resources": {ENGINE_SLOT: self._slots}}
+        try:
+            ray.init(
+                address=self._address,
+                include_dashboard=None if self._address else False,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+                namespace="agentforge",
+                **own,
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise EnvironmentFault(
+                f"no Ray cluster answers at {self._address}: {error}",
+                hint="start one with `ray start --head`, or leave out --address",
+            ) from None
+        slots = int(ray.cluster_resources().get(ENGINE_SLOT, 0))
+        if not slots:
+            ray.shutdown()
+            raise EnvironmentFault(
+                f"no node of the Ray cluster at {self._address} offers an engine slot",
+                hint=f"start the nodes with `ray start --resources '{{\"{ENGINE_SLOT}\": 2}}'`",
+            )
+        self._slots = min(self._slots, slots) if self._address is None else self._slots
+
+    async def run(self, spec: TrialSpec, listener: Listener) -> TrialOutcome:
+        """One trial, begun again elsewhere when its node is lost.
+
+        What a lost node had paid cannot be known; the whole limit of the trial is charged for it.
+        """
+        lost = 0.0
+        for attempt in range(LOST_NODES + 1):
+            try:
+                outcome, record = await self._remote(spec)
+            except _ray().exceptions.RayError as error:
+                if attempt == LOST_NODES or not _is_loss(error):
+                    return _charged(infra(spec, f"Ray: {error}"[:300], type(error).__name__), lost, attempt)
+                lost += spec.settings.limits.max_cost_usd or 0.0
+                logger.warning("trial %s was lost with its node: %s", spec.task.id, type(error).__name__)
+                continue
+            await asyncio.to_thread(_bring_home, record, spec)
+            return _charged(outcome, lost, attempt)
+        raise AssertionError("the loop ends in a return")
+
+    async def _remote(self, spec: TrialSpec) -> tuple[TrialOutcome, bytes]:
+        ray = _ray()
+        work = ray.remote(_on_a_node).options(
+            num_cpus=CPUS, resources={ENGINE_SLOT: 1}, max_retries=0, name=f"trial {spec.task.id}"
+        )
+        reference: ObjectRef[Any] = await asyncio.to_thread(work.remote, _without_secrets(spec))
+        try:
+            answer, record = await asyncio.wrap_future(reference.future())
+        except asyncio.CancelledError:
+            await asyncio.to_thread(_stop, reference)
+            raise
+        return TrialOutcome.model_validate(answer), record
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(
+            "the executor ray needs the package of that name",
+            hint="install this package with its extra `ray`",
+        ) from None
+    return ray
+
+
+def _is_loss(error: Exception) -> bool:
+    kinds = _ray().exceptions
+    gone = (kinds.WorkerCrashedError, kinds.NodeDiedError, kinds.ObjectLostError, kinds.OutOfMemoryError)
+    return isinstance(error, gone)
+
+
+def _stop(reference: ObjectRef[Any]) -> None:
+    ray = _ray()
+    ray.cancel(reference)
+    ray.wait([reference], timeout=HEARD_S)
+
+
+def _charged(outcome: TrialOutcome, lost: float, attempts: int) -> TrialOutcome:
+    if not attempts:
+        return outcome
+    extra = {**outcome.extra, "lost_attempts": attempts, "lost_usd": lost}
+    cost = (outcome.cost_usd or 0.0) + lost if lost else outcome.cost_usd
+    return outcome.model_copy(update={"extra": extra, "cost_usd": cost})
+
+
+def _without_secrets(spec: TrialSpec) -> dict[str, Any]:
+    """The trial as plain data without its secrets, and which those are: a node has its own."""
+    data = spec.model_dump()
+    return {"spec": data, "secrets": _taken_out(data["settings"])}
+
+
+def _taken_out(settings: dict[str, Any], prefix: str = "") -> list[str]:
+    """Dotted keys of secrets, each replaced by None."""
+    found: list[str] = []
+    for key, value in settings.items():
+        if isinstance(value, SecretStr):
+            settings[key] = None
+            found.append(prefix + key)
+        elif isinstance(value, dict):
+            found += _taken_out(value, f"{prefix}{key}.")
+    return found
+
+
+def _bring_home(record: bytes, spec: TrialSpec) -> None:
+    """Unpack the run's record into the batch folder; names from elsewhere cannot lead outside of it."""
+    with tarfile.open(fileobj=io.BytesIO(record)) as archive:
+        archive.extractall(RunStore(spec.folder).runs, filter="data")
+
+
+def _on_a_node(message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """In a worker process of some node: the trial, with a data home of its own; its record as an archive."""
+    with tempfile.TemporaryDirectory(prefix="agentforge-trial-") as home:
+        try:
+            spec = _localized(message, Path(home))
+            outcome = asyncio.run(_carried_out(spec))
+        except AgentForgeError as error:
+            spec = TrialSpec.model_validate(message["spec"])
+            outcome = infra(spec, f"{platform.node()}: {error}", type(error).__name__)
+        return outcome.model_dump(mode="python"), _packed(RunStore(Path(home)).runs / spec.run_id)
+
+
+async def _carried_out(spec: TrialSpec) -> TrialOutcome:
+    bench = await asyncio.to_thread(open_bench, spec.suite, spec.settings)
+    return await carry_out(bench, spec, _unheard)
+
+
+def _unheard(event: Event) -> None:
+    """Events stay on the node until the record comes home."""
+
+
+def _localized(message: dict[str, Any], home: Path) -> TrialSpec:
+    """The trial with this node's data home and secrets."""
+    own = load_settings(None, {}, os.environ).settings.model_dump()
+    data = message["spec"]
+    for name in message["secrets"]:
+        section, _, key = name.rpartition(".")
+        value = own[section][key] if section else own[name]
+        if value is None:
+            raise EnvironmentFault(
+                f"{name} is not set on this node", hint="set it in the environment of every node"
+            )
+        (data["settings"][section] if section else data["settings"])[key or name] = value
+    data["settings"]["data_home"] = home
+    return TrialSpec.model_validate({**data, "folder": home, "resumes": False})
+
+
+def _packed(run: Path) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        if run.is_dir():
+            archive.add(run, arcname=run.name)
+    return buffer.getvalue()
