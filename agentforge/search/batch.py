@@ -11,13 +11,15 @@ from typing import Any
 from agentforge.core.ports import Environment, Job, JobResult, Sandbox
 from agentforge.core.report import Outcome
 from agentforge.core.tree import Tree
-from agentforge.search.source import Edit, Source, hot_source
+from agentforge.search.source import Edit, Source, hot_assignment, hot_source
 
 PACKAGE = "agentforge_search_inside"
 STARTUP_S = 20.0
-"""Seconds of a job beyond its own budget: import of pytest, collection, the last child."""
+"""Seconds of a job beyond its own budget: import of pytest, the last child."""
+SLACK_S = 60.0
+"""How long imports and collection may take before they count against the budget."""
 CHILD_MEMORY_MB = 320
-OBSERVED_TEST_CPU_S = 1.5
+OBSERVED_TEST_CPU_S = 3.0
 """Processor seconds a test may take while it is observed; `HUNG_TEST_CPU_S` after the first that hung."""
 HUNG_TEST_CPU_S = 0.25
 
@@ -47,12 +49,24 @@ class Observation:
 
 @dataclass(frozen=True)
 class Observed:
-    """`imported` are the functions, by path and first line, that ran while tests were collected."""
+    """`imported` are the functions, by path and first line, that ran while tests were collected;
+    `startup_s` is what imports and collection took on the wall clock."""
 
     observations: tuple[Observation, ...]
     collected: tuple[str, ...]
     imported: frozenset[tuple[str, int]]
     output: str = ""
+    startup_s: float = 0.0
+
+    def joined(self, more: Observed) -> Observed:
+        """Both sets of observations; start-up is that of the first."""
+        return Observed(
+            self.observations + more.observations,
+            self.collected + more.collected,
+            self.imported | more.imported,
+            self.output,
+            self.startup_s,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,7 @@ class Plan:
     outcome does not depend on the machine's load; `grace_s` seconds at most, a quarter for cold ones."""
     grace_s: float = 12.0
     cold: frozenset[tuple[str, int]] = frozenset()
+    startup_s: float = 0.0
 
 
 def shipped() -> dict[str, bytes]:
@@ -99,12 +114,12 @@ def make_job(environment: Environment, spec: Mapping[str, Any], budget_s: float)
     if "python" not in python:
         python = "python"
     common = {"out": "/job/out/search.jsonl", "workdir": environment.workdir, "memory_mb": CHILD_MEMORY_MB}
-    text = json.dumps({**common, "budget_s": budget_s, **spec})
+    text = json.dumps({**common, "budget_s": budget_s, "slack_s": SLACK_S, **spec})
     return Job(
         argv=(python, "-m", PACKAGE, "/job/search.json"),
         files={**shipped(), "search.json": text.encode()},
         results=("search.jsonl",),
-        timeout_s=budget_s + STARTUP_S,
+        timeout_s=budget_s + SLACK_S + STARTUP_S,
         env={"PYTHONPATH": "/job", "PYTHONDONTWRITEBYTECODE": "1"},
     )
 
@@ -154,6 +169,7 @@ async def observe(
         collected=tuple(head["tests"]),
         imported=frozenset((path, line) for path, line in head["imported"]),
         output=result.output,
+        startup_s=float(head.get("startup_s", 0.0)),
     )
 
 
@@ -189,9 +205,9 @@ async def screen(
         "neighbours": list(plan.neighbours),
         "cpu_s": plan.cpu_s,
         "keep_cpu_s": plan.keep_cpu_s,
-        "wall_s": 4 * (plan.cpu_s + plan.keep_cpu_s) + 0.5,
-        "cold_cpu_s": plan.cpu_s + plan.keep_cpu_s + 5,
-        "cold_wall_s": 4 * (plan.cpu_s + plan.keep_cpu_s) + 15,
+        "wall_s": 6 * (plan.cpu_s + plan.keep_cpu_s) + 1,
+        "cold_cpu_s": plan.cpu_s + plan.keep_cpu_s + 5 + 2 * plan.startup_s,
+        "cold_wall_s": 4 * (plan.cpu_s + plan.keep_cpu_s) + 15 + 4 * plan.startup_s,
         "restarts": 5,
         "grace_count": plan.grace_count,
         "grace_s": plan.grace_s,
@@ -223,7 +239,7 @@ async def compare(
 
     Edits outside functions, and functions that no passing test calls, are not in the answer.
     """
-    hot, _ = split(sources, edits, plan.cold)
+    hot = [candidate for candidate in split(sources, edits, plan.cold)[0] if "function" in candidate]
     if not hot or not plan.neighbours:
         return {}
     spec = {
@@ -259,11 +275,16 @@ def split(
     hot: list[dict[str, Any]] = []
     cold: list[dict[str, Any]] = []
     for number, edit in enumerate(edits):
-        place = hot_source(sources[edit.path], edit)
-        if place is None or (edit.path, place[1]) in imported:
-            span = {"start": edit.start, "end": edit.end, "new": edit.new.decode()}
-            cold.append({"id": number, "path": edit.path, **span})
-        else:
+        common = {"id": number, "path": edit.path}
+        place, assigned = hot_source(sources[edit.path], edit), hot_assignment(sources[edit.path], edit)
+        if place is not None and (edit.path, place[1]) not in imported:
             name, line, text = place
-            hot.append({"id": number, "path": edit.path, "function": name, "line": line, "source": text})
+            hot.append({**common, "function": name, "line": line, "source": text})
+        elif assigned is not None and (edit.path, edit.line) not in imported:
+            owners, name, text = assigned
+            value = {"owners": list(owners), "variable": name, "edited": edit.line, "source": text}
+            hot.append({**common, **value})
+        else:
+            span = {"start": edit.start, "end": edit.end, "new": edit.new.decode()}
+            cold.append({**common, **span})
     return hot, cold

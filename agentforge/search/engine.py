@@ -21,15 +21,20 @@ from agentforge.search.localize import SuspiciousLine, localize
 from agentforge.search.operators import Facts, edits_of
 from agentforge.search.pairs import Pairs
 from agentforge.search.rank import behaviour_cost, naturalness
-from agentforge.search.related import related_tests
+from agentforge.search.related import related_tests, test_file
 from agentforge.search.source import Edit, Source, fingerprint, hot_source
 
-OBSERVE_SHARE = 0.08
-OBSERVE_MIN_S = 12.0
+OBSERVE_SHARE = 0.15
+OBSERVE_MIN_S = 20.0
+ENOUGH_PASSING = 12
+"""So many passing tests beside the targets are enough to localize with, and to judge candidates by."""
 BATCH_BUDGET_S = 25.0
+MAX_BATCH_BUDGET_S = 90.0
+STARTUPS_PER_BATCH = 5
+"""A batch lasts at least so many times what its own start costs: imports and collection."""
 MAX_BATCH = 1500
 MAX_NEIGHBOURS = 80
-NEIGHBOUR_CPU_S = 0.5
+NEIGHBOUR_CPU_S = 0.8
 CHILD_CPU_S = 0.06
 SECOND_CHANCE = 10
 PATIENT_CPU_S = 12.0
@@ -141,12 +146,38 @@ class SearchEngine:
         if not wanted:
             return self._nothing(whole, "no failing test to aim at")
         files = related_tests(whole, wanted)
-        self.emit(SearchProgress(stage="observe", text=f"{len(files)} test files"))
-        budget = self._observe_budget(deadline)
-        observed = await observe(
-            self.sandbox, environment, whole, files=files, targets=wanted, budget_s=budget, explain=explain
-        )
+        observed = await self._observe(environment, whole, wanted, files, deadline, explain)
         return self._localize(whole, issue, observed, wanted, files, baseline)
+
+    async def _observe(
+        self,
+        environment: Environment,
+        tree: Tree,
+        wanted: tuple[str, ...],
+        files: tuple[str, ...],
+        deadline: float | None,
+        explain: int,
+    ) -> Observed:
+        """The targets' own files; the related ones too where those hold too few passing tests."""
+        own = tuple(dict.fromkeys(test_file(test) for test in wanted))
+        rest = tuple(path for path in files if path not in own)
+        self.emit(SearchProgress(stage="observe", text=f"{len(own)} test files"))
+        seen = await observe(
+            self.sandbox,
+            environment,
+            tree,
+            files=own,
+            targets=wanted,
+            budget_s=self._observe_budget(deadline),
+            explain=explain,
+        )
+        passing = sum(o.passed for o in seen.observations)
+        if not rest or not seen.observations or passing >= ENOUGH_PASSING:
+            return seen
+        self.emit(SearchProgress(stage="observe", text=f"{len(rest)} related test files"))
+        budget = self._observe_budget(deadline) / 2
+        more = await observe(self.sandbox, environment, tree, files=rest, targets=(), budget_s=budget)
+        return seen.joined(more)
 
     def _nothing(self, tree: Tree, reason: str) -> Diagnosis:
         self.diagnosis = Diagnosis(tree, Observed((), (), frozenset()), (), (), (), {}, (reason,))
@@ -226,7 +257,9 @@ class SearchEngine:
     ) -> None:
         """Screen `batch`, going on with the rest where a job ran out of its budget."""
         while batch:
-            budget = min(BATCH_BUDGET_S, end - self.clock.monotonic())
+            startup = diagnosis.observed.startup_s
+            whole = max(BATCH_BUDGET_S, min(MAX_BATCH_BUDGET_S, STARTUPS_PER_BATCH * startup))
+            budget = min(whole, end - self.clock.monotonic() - startup)
             if budget <= 0.5:
                 return
             verdicts = await screen(
@@ -314,9 +347,9 @@ def load(tree: Tree, paths: Sequence[str], reasons: list[str]) -> dict[str, Sour
 
 
 def places(sources: Mapping[str, Source], edits: Sequence[Edit]) -> frozenset[tuple[str, int]]:
-    """The functions around `edits`, by path and first line."""
-    found = [(edit.path, hot_source(sources[edit.path], edit)) for edit in edits]
-    return frozenset((path, hot[1]) for path, hot in found if hot)
+    """The functions around `edits`, by path and first line; an edit's own line outside functions."""
+    found = [(edit, hot_source(sources[edit.path], edit)) for edit in edits]
+    return frozenset((edit.path, hot[1] if hot else edit.line) for edit, hot in found)
 
 
 def make_plan(diagnosis: Diagnosis) -> Plan:
@@ -334,8 +367,9 @@ def make_plan(diagnosis: Diagnosis) -> Plan:
             spent += seen.cpu_s
     own = sum(by_name[t].cpu_s for t in targets if by_name[t].outcome != "timeout")
     limit, keep = min(5.0, CHILD_CPU_S + 6 * own), CHILD_CPU_S + 6 * spent
-    cold = diagnosis.observed.imported
-    return Plan(diagnosis.files, tuple(targets), tuple(neighbours), limit, keep, cold=cold)
+    cold, startup = diagnosis.observed.imported, diagnosis.observed.startup_s
+    files = tuple(dict.fromkeys(test_file(test) for test in [*targets, *neighbours]))
+    return Plan(files, tuple(targets), tuple(neighbours), limit, keep, cold=cold, startup_s=startup)
 
 
 def overlap(seen: Observation, near: set[tuple[str, int]]) -> int:

@@ -98,6 +98,17 @@ class Source:
                     return inner[len(outer) :]
         return "    "
 
+    @cached_property
+    def names_at_import(self) -> frozenset[str]:
+        """Names that are read outside function bodies: at import, in defaults and in decorators."""
+        found = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                function = self.function_of(node)
+                if function is None or node.lineno < function.body[0].lineno:
+                    found.add(node.id)
+        return frozenset(found)
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         while node in self.parents:
             node = self.parents[node]
@@ -166,3 +177,25 @@ def hot_source(source: Source, edit: Edit) -> tuple[str, int, str] | None:
     padding = "\n" * (region.line - 1 - len(heads))
     assert isinstance(region.node, FUNCTIONS)
     return region.node.name, region.line, padding + "".join(heads) + body
+
+
+def hot_assignment(source: Source, edit: Edit) -> tuple[tuple[str, ...], str, str] | None:
+    """(classes around, variable, text to compile) where the edit lies in an assignment of one variable
+    at a module's or class's top level, as most patterns and tables are.
+
+    The value can then be computed anew in the loaded module. None where the file makes something of it
+    at import, which would keep the old value.
+    """
+    region = source.region_at(edit.start, edit.end)
+    node = region.node if region else None
+    if region is None or not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+        return None
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    single = not isinstance(node, ast.Assign) or len(node.targets) == 1
+    if not single or not isinstance(target, ast.Name) or edit.start < source.span(node.value)[0]:
+        return None
+    start, end = source.span(node)
+    if edit.end > end or target.id in source.names_at_import:
+        return None
+    text = (source.data[start : edit.start] + edit.new + source.data[edit.end : end]).decode()
+    return region.owners, target.id, text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agentforge.core.ports import Environment
@@ -83,8 +85,8 @@ async def judge(
     sandbox: DockerSandbox, environment: Environment, edits: list[Edit], target: str, keep: str = "test_kept"
 ) -> list[Verdict]:
     sources = {"module.py": Source("module.py", MODULE.encode())}
-    plan = Plan(FILES, (f"test_module.py::{target}",), (f"test_module.py::{keep}",), 0.3, grace_s=60.0)
-    return await screen(sandbox, environment, tree(), sources, edits, plan, 40.0)
+    plan = Plan(FILES, (f"test_module.py::{target}",), (f"test_module.py::{keep}",), 0.3, 0.2, grace_s=60.0)
+    return await screen(sandbox, environment, tree(), sources, edits, plan, 150.0)
 
 
 HOSTILE = {
@@ -142,6 +144,19 @@ async def test_decorated_functions_and_super_are_patched(
     cached = await judge(sandbox, environment, [edit("return x + 1", "return x + 2")], "test_cached")
     child = await judge(sandbox, environment, [edit("get() + 2", "get() + 1")], "test_child")
     assert [v.verdict for v in (*cached, *child)] == ["plausible", "plausible"]
+
+
+async def test_an_assignment_at_the_top_level_is_run_again_in_the_loaded_module(
+    sandbox: DockerSandbox, environment: Environment
+) -> None:
+    values = ("LIMIT = 2", "LIMIT = 4", "LIMIT = 1 // 0", "LIMIT = 4 if below else [][0]")
+    edits = [edit("= 3", value.removeprefix("LIMIT ")) for value in values]
+    edits = [replace(e, start=e.start + 2, new=e.new.removeprefix(b"= ")) for e in edits]
+    hot, cold = split({"module.py": Source("module.py", MODULE.encode())}, edits, frozenset())
+    assert (len(hot), len(cold)) == (4, 0)
+    verdicts = await judge(sandbox, environment, edits, "test_below")
+    assert [v.verdict for v in verdicts] == ["failed", "plausible", "failed", "plausible"]
+    assert verdicts[2].why.startswith("ZeroDivisionError")
 
 
 async def test_an_edit_outside_functions_is_judged_by_a_fresh_import(

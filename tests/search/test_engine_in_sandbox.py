@@ -141,9 +141,9 @@ def test_spread():
 async def test_two_faults_are_repaired_by_a_pair_of_edits(
     make_engine: Callable[..., SearchEngine], environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentforge.search.engine.PAIRS_AFTER", 100)
+    monkeypatch.setattr("agentforge.search.engine.PAIRS_AFTER", 30)
     tree = make_tree({"m.py": TWO_FAULTS, "test_m.py": TEST_TWO_FAULTS})
-    outcome = await make_engine(batch_size=120).repair(environment, tree, ISSUE, ["test_m.py::test_spread"])
+    outcome = await make_engine(batch_size=30).repair(environment, tree, ISSUE, ["test_m.py::test_spread"])
     assert outcome.plausible, outcome.reasons
     assert {ranked.edit.operator for ranked in outcome.plausible} == {"pair"}
 

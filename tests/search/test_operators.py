@@ -241,6 +241,16 @@ CASES = [
         "def f(g, *args, **kwargs):\n    return g(*args, **kwargs)\n",
     ),
     ("normalised", "def f(x):\n    return x\n", "def f(x):\n    x = x.strip()\n    return x\n"),
+    (
+        "called",
+        "class A(B):\n    def f(self, x):\n        super.f(x)\n",
+        "class A(B):\n    def f(self, x):\n        super().f(x)\n",
+    ),
+    (
+        "left as it is",
+        "def f(x):\n    return g(1, h(x))\n",
+        "def f(x):\n    return g(1, x if x is None else h(x))\n",
+    ),
     ("default value", "def f(x, n=0):\n    return x + n\n", "def f(x, n=1):\n    return x + n\n"),
 ]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import agentforge
 from agentforge.search.operators import edits_of
-from agentforge.search.source import Edit, Source, fingerprint, hot_source
+from agentforge.search.source import Edit, Source, fingerprint, hot_assignment, hot_source
 from tests.search.conftest import STATS
 
 PACKAGE = Path(agentforge.__file__).parent
@@ -112,3 +112,36 @@ def test_a_method_is_compiled_inside_its_class_with_mangled_names() -> None:
 def test_what_cannot_be_read_is_refused(data: bytes) -> None:
     with pytest.raises((ValueError, SyntaxError)):
         Source("m.py", data)
+
+
+ASSIGNMENTS = b"""import re
+
+USED = re.compile("a+")
+FREE: object = re.compile("b+")
+READY = USED.match
+A, B = 1, 2
+
+
+class Words:
+    LIMIT = 3
+
+    def f(self, n=FREE):
+        return self.LIMIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "expected"),
+    [
+        (b'"a+"', None),
+        (b'"b+"', None),
+        (b"1, 2", None),
+        (b"USED.match", ((), "READY", "READY = NEW")),
+        (b"3", (("Words",), "LIMIT", "LIMIT = NEW")),
+    ],
+)
+def test_an_assignment_is_hot_where_nothing_was_made_of_it_at_import(old: bytes, expected: object) -> None:
+    source = Source("m.py", ASSIGNMENTS)
+    at = ASSIGNMENTS.index(old)
+    edit = Edit("m.py", at, at + len(old), b"NEW", "x", 1.0, ASSIGNMENTS[:at].count(b"\n") + 1)
+    assert hot_assignment(source, edit) == expected

@@ -54,7 +54,12 @@ class Live:
                 self.by_code.setdefault(id(code), []).append(thing)
 
     def patch(self, path: str, candidate: dict[str, Any]) -> bool:
-        """Give the function around the edit its new code. False where it is not loaded."""
+        """Give the function around the edit its new code, or the variable its new value.
+
+        False where it is not loaded. A new value may raise whatever its expression raises.
+        """
+        if "variable" in candidate:
+            return assign(path, candidate["owners"], candidate["variable"], candidate["source"])
         name, line = candidate["function"], candidate["line"]
         functions = self.by_place.get((path, name, line))
         if not functions:
@@ -76,6 +81,30 @@ class Live:
         pairs = zip(nested(old), nested(new))  # noqa: B905  (`strict` came with Python 3.10)
         replaced = [self.replace(was, now) for was, now in pairs if id(was) in self.by_code]
         return all(replaced)
+
+
+def assign(path: str, owners: list[str], variable: str, text: str) -> bool:
+    """Run one assignment of a loaded module or class again, in its namespace; False where it is not loaded.
+
+    Modules that imported the variable under its name get the new value too.
+    """
+    module = next((m for m in list(sys.modules.values()) if real_path(m) == path), None)
+    place: Any = module
+    for owner in owners:
+        place = getattr(place, owner, None)
+    if module is None or place is None or variable not in vars(place):
+        return False
+    old, made = vars(place)[variable], dict(vars(place)) if owners else {}
+    exec(compile(text, path, "exec"), vars(module), made)  # noqa: S102  (this is the candidate)
+    setattr(place, variable, made[variable])
+    for other in list(sys.modules.values()) if not owners else ():
+        if getattr(other, "__dict__", {}).get(variable) is old:
+            setattr(other, variable, made[variable])
+    return True
+
+
+def real_path(module: Any) -> str:
+    return os.path.realpath(getattr(module, "__file__", None) or "")
 
 
 def nested(code: types.CodeType) -> list[types.CodeType]:

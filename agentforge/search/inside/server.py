@@ -30,7 +30,10 @@ class Server:
         self.spec, self.root = spec, spec["root"]
         self.items = {test_id(item, self.root): item for item in items}
         self.imported = imported
-        self.deadline = spec["started"] + spec["budget_s"]
+        now = time.monotonic()
+        self.startup_s = now - spec["started"]
+        # The budget begins once the tests are there; a server that had to be restarted gets no new one.
+        self.deadline = min(now, spec["started"] + spec["slack_s"]) + spec["budget_s"]
         self.patience = spec.get("test_cpu_s", 0.0)
 
     def serve(self) -> None:
@@ -53,23 +56,48 @@ class Server:
 
     def observe(self) -> None:
         """Outcome and duration of each test, then the lines it ran; targets first."""
-        self.emit({"tests": list(self.items), "imported": self.imported})
+        head = {"tests": list(self.items), "imported": self.imported, "startup_s": round(self.startup_s, 2)}
+        self.emit(head)
         gc.freeze()
         first = self.matching(self.spec["targets"])
-        rest = [test for test in self.items if test not in set(first)]
-        for test in first + rest:
+        for test in first + self.others_by_nearness(first):
             if self.late():
                 return
-            record = self.child(self.patience, functools.partial(self.watch, test, False))
-            if record["v"] == "timeout":
-                self.patience = min(self.patience, self.spec["hung_cpu_s"])
-            traced = self.child(self.patience, functools.partial(self.watch, test, True))
-            record["lines"], record["test"] = traced.get("lines", {}), test
+            record = self.observed(test, test in first)
             if test in first[: self.spec["explain"]] and record["v"] in ("failed", "timeout"):
                 # Values come after the test's own time: they get as much again, and patience with the clock.
                 work, cpu_s = functools.partial(self.explain, test), self.patience + 0.5
                 record["seen"] = in_child(work, cpu_s, 8 * cpu_s + 2, self.spec["memory_mb"])
             self.emit(record)
+
+    def observed(self, test: str, target: bool) -> dict[str, Any]:
+        """Outcome, time and lines. A passing test that is no target runs once, timed with the trace."""
+        if not target:
+            record = self.child(self.patience, functools.partial(self.watch, test, True))
+            if record["v"] == "passed":
+                return {**record, "test": test}
+        record = self.child(self.patience, functools.partial(self.watch, test, False))
+        if record["v"] == "timeout":
+            self.patience = min(self.patience, self.spec["hung_cpu_s"])
+        traced = self.child(self.patience, functools.partial(self.watch, test, True))
+        return {**record, "lines": traced.get("lines", {}), "test": test}
+
+    def others_by_nearness(self, first: list[str]) -> list[str]:
+        """The other tests: of the targets' classes or functions, then by distance in the order collected."""
+        order = {test: number for number, test in enumerate(self.items)}
+        at = sorted(order[test] for test in first) or [0]
+        groups = {test.partition("[")[0].rpartition("::")[0] for test in first}
+        groups |= {test.partition("[")[0] for test in first}
+
+        def key(test: str) -> tuple[bool, int]:
+            plain = test.partition("[")[0]
+            near = plain in groups or (
+                "::" in plain.partition("::")[2] and plain.rpartition("::")[0] in groups
+            )
+            return not near, min(abs(order[test] - place) for place in (at[0], at[-1]))
+
+        chosen = set(first)
+        return sorted((test for test in self.items if test not in chosen), key=key)
 
     def explain(self, test: str, write: Write) -> None:
         """Run a failing test once more and tell the values where it fails (or hangs)."""
@@ -93,7 +121,7 @@ class Server:
         write(witness.result())
 
     def child(self, cpu_s: float, work: Callable[[Write], None]) -> dict[str, Any]:
-        return in_child(work, cpu_s, 4 * cpu_s + 1, self.spec["memory_mb"])
+        return in_child(work, cpu_s, 8 * cpu_s + 2, self.spec["memory_mb"])
 
     def matching(self, wanted: list[str]) -> list[str]:
         """The collected ids meant by `wanted`: exact, or all parameters, or all tests below."""
@@ -122,7 +150,8 @@ class Server:
     def screen(self) -> None:
         load(self.root, sorted({candidate["path"] for candidate in self.spec["candidates"]}))
         live = Live(self.root)
-        gc.freeze()  # children then copy fewer pages
+        gc.freeze()  # children then copy fewer pages ...
+        gc.disable()  # ... and go through none of them to look for garbage
         targets = self.matching(self.spec["targets"])
         keep = [test for test in self.matching(self.spec["neighbours"]) if test not in set(targets)]
         left = float("inf")
@@ -175,6 +204,8 @@ class Server:
             patched = live.patch(path, candidate)
         except (SyntaxError, ValueError, StopIteration, RecursionError, MemoryError):
             return write({"v": "syntax"})
+        except Exception as error:  # a new value's expression raises what it likes
+            return write({"v": "failed", "n": 0, "why": brief(error)})
         if not patched:
             return write({"v": "not_loaded"})
         return self.run(targets, keep, write)

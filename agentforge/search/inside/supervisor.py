@@ -31,7 +31,7 @@ def serve(spec: Spec) -> None:
             return
         with open(spec["out"], "a") as out:
             out.write(json.dumps({"id": left[0]["id"], "v": "crash"}) + "\n")
-        spec["candidates"] = left[1:]
+        spec["candidates"], spec["slack_s"] = left[1:], 0.0
 
 
 def verdicts(path: str) -> dict[Any, str]:

@@ -155,6 +155,26 @@ def types_asked(site: Site) -> Iterator[Edit]:
         yield from members(site, node)
 
 
+def called(site: Site) -> Iterator[Edit]:
+    """A callable called where it is only named, and named where it is called; a constant for a value."""
+    node = site.node
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)) or not is_value(site):
+        return
+    text = site.text()
+    if isinstance(node, ast.Call):
+        if not node.args and not node.keywords:
+            yield site.swap(node, site.text(node.func), "call", 0.2)
+    elif isinstance(node, ast.Name) and node.id in ("super", "dict", "list", "set", "object"):
+        yield site.swap(node, f"{text}()", "call", 0.8)
+    else:
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        seen = name in site.file_scope.attribute_names[True] or name in site.file_scope.called_names
+        yield site.swap(node, f"{text}()", "call", 0.4 if seen or name in site.file_scope.functions else 0.08)
+    if isinstance(site.parent, (ast.keyword, ast.Call, ast.Assign)) and not isinstance(node, ast.Name):
+        for constant in ("None", "True", "False", "''", "[]"):
+            yield site.swap(node, constant, "constant-for-expression", 0.08)
+
+
 TYPES = ("str", "bytes", "int", "float", "list", "tuple", "dict", "set", "bool", "type", "frozenset")
 
 
@@ -208,4 +228,4 @@ def members(site: Site, node: ast.Tuple | ast.List | ast.Set) -> Iterator[Edit]:
         yield site.swap(node, f"{opening}{', '.join(kept)}{tail}{closing}", "membership", 0.2)
 
 
-OPERATORS = (options, keyword_values, lookups, file_wrappers, types_asked)
+OPERATORS = (called, options, keyword_values, lookups, file_wrappers, types_asked)

@@ -75,6 +75,7 @@ def guard_tests(site: Site) -> Iterator[tuple[str, float]]:
     for text in scope.attributes[:5]:
         yield f"not {text}", 0.1
         yield f"{text} is None", 0.1
+        yield f"{text} == 0", 0.05
         yield text, 0.06
     for name in others(scope.parameters[:4], "self", "cls"):
         yield f"{name} == ''", 0.05
@@ -200,6 +201,20 @@ def choices(site: Site) -> Iterator[Edit]:
     for name in site.scope.values[:6]:
         if name != text:
             yield site.swap(node, f"{text} or {name}", "choice", 0.12)
+    for part in unwrapped(site):
+        for test in (f"{part} is None", f"not {part}", f"isinstance({part}, str)"):
+            yield site.swap(node, f"{part} if {test} else {text}", "choice", 0.15)
+
+
+def unwrapped(site: Site) -> list[str]:
+    """What a call makes its value of: the one argument, or what the method is called on."""
+    node = site.node
+    if not isinstance(node, ast.Call):
+        return []
+    parts: list[ast.expr] = [node.args[0]] if len(node.args) == 1 else []
+    if isinstance(node.func, ast.Attribute) and not node.args:
+        parts.append(node.func.value)
+    return [site.text(p) for p in parts if isinstance(p, (ast.Name, ast.Attribute))]
 
 
 def strong_conditions(site: Site) -> Iterator[Edit]:
