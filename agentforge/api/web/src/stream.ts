@@ -9,7 +9,7 @@ const TYPES = [
   "model_call_started", "token", "stream_reset", "model_call_finished", "context_retrieved", "plan_made",
   "responsibilities_committed", "node_verified", "localized", "transaction_closed", "fallback_closed",
   "patch_proposed", "patch_refused", "tests_synthesized", "tests_started", "tests_finished", "gate_decided",
-  "deadlock_detected", "critic_decided", "search_progress", "explained", "episode_stored", "insight_learned",
+  "deadlock_detected", "critic_decided", "search_progress", "facts_found", "explored", "explained", "episode_stored", "insight_learned",
   "notice", "run_finished", "run_status",
 ] as const; // prettier-ignore
 

@@ -168,6 +168,8 @@ export type Event = Base &
     | { type: "deadlock_detected"; signature: string; strategy: string }
     | { type: "critic_decided"; verdict: string; reasons: string[]; veto: boolean }
     | { type: "search_progress"; stage: string; tried: number; plausible: number; total: number | null; text: string }
+    | { type: "facts_found"; facts: { suspects: { path: string; line: number; code: string }[]; reasons: string[] } }
+    | { type: "explored"; candidate: string; failing: string[]; tried: number; plausible: number; found: string }
     | { type: "explained"; text: string }
     | { type: "episode_stored"; episode: string }
     | { type: "notice"; level: "info" | "warning" | "error"; text: string; hint: string }

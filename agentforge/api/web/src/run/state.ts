@@ -157,6 +157,13 @@ export function fold(view: RunView, event: Event): RunView {
       return { ...view, context: { symbols: event.symbols, episodes: event.episodes } };
     case "search_progress":
       return { ...view, search: event };
+    case "facts_found": {
+      const [first] = event.facts.suspects;
+      const what = first ? `most suspicious: ${first.path}:${first.line}: ${first.code}` : event.facts.reasons.join("; ");
+      return note(view, event.seq, "info", what || "nothing to suspect");
+    }
+    case "explored":
+      return note(view, event.seq, "info", `searched around ${event.candidate}: ${event.tried} edits tried, ${event.found || "nothing found"}`);
     case "explained":
       return { ...view, explanation: event.text };
     case "episode_stored":
