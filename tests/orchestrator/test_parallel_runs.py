@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentforge.orchestrator.replay import replay_run
+from agentforge.orchestrator.resume import resume_run
 from tests.orchestrator.conftest import make_repository
 from tests.orchestrator.parallel import FILES, NAMES, paced
 from tests.orchestrator.test_five_agents import PASS
@@ -99,6 +100,26 @@ async def test_three_steps_at_once_are_verified_and_replayed_and_survive_a_kill(
     assert asked == [1, 2, 3, 4, 5]
     resumed = await replay_run("last", settings.model_copy(update={"data_home": data}), lambda event: None)
     assert resumed.replay_matches, resumed.difference
+
+
+async def test_cancelled_with_calls_under_way_it_replays_to_there_and_goes_on(
+    wrong: Path, model: ScriptedModel, configure: Callable[..., Any], fix: Callable[..., Any]
+) -> None:
+    settings = configure(model__base_url=model.base_url, model__edit_format="symbol", memory__enabled=False)
+    targets = tuple(f"test_all.py::test_{name}" for name in NAMES)
+    task = asyncio.create_task(fix(wrong, settings, issue="all three are wrong", target_tests=targets))
+    while _answered(settings.data_home) < 2:  # noqa: ASYNC110  the planner's call and the quickest step's
+        await asyncio.sleep(0.01)
+    task.cancel()
+    first = await task
+    assert first.result.outcome == "interrupted"
+    cut = await replay_run(first.result.run_id, settings, lambda event: None)
+    assert cut.replay_matches, cut.difference
+    result = await resume_run(first.result.run_id, settings, listener=lambda event: None)
+    assert result.outcome == "verified", result.summary
+    assert set(paid(settings.data_home).values()) == {1}
+    again = await replay_run(result.run_id, settings, lambda event: None)
+    assert again.replay_matches, again.difference
 
 
 def _answered(data: Path) -> int:

@@ -30,6 +30,7 @@ from agentforge.core.patch import Candidate, Patch
 from agentforge.core.relay import Handoff, Turn
 from agentforge.core.report import Outcome, TestFailure, TestReport
 from agentforge.core.responsibility import Locus
+from agentforge.core.retrieval import FailedAttempt, Retrieved
 from agentforge.core.state import FRESH_AT_STAGE, Edit, Judged, ReactStep, RunState, Simulation, Standing
 from agentforge.core.tree import TreeFile
 from agentforge.orchestrator.engine import execute
@@ -84,6 +85,8 @@ def values(draw: Any, state: RunState) -> dict[str, Any]:
         "locus": Locus(kind="node", node="S1", rule="R1", region=("S1",)) if yes else Locus(kind="none"),
         "standing": Standing.model_construct(judged=new) if yes else None,
         "turns": (*state.turns, turn),
+        "techniques": (f"note {draw(st.integers(0, 9))}",),
+        "retrieved": Retrieved(warnings=(FailedAttempt(patch=f"{draw(st.integers(0, 9))}"),)),
         "react": (*state.react, ReactStep(tool="finish" if yes else "read_file")),
         "explanation": f"after {state.turn}",
     }
@@ -126,6 +129,8 @@ class Runs(RuleBasedStateMachine):
         self.turns_at: dict[str, list[int]] = defaultdict(list)
         self.nodes_run = Counter[str]()
         self.forbidden = ""
+        self.written: dict[str, Any] = {}
+        """What nodes wrote since the last state was made of it."""
         self.seen_events = self.seen_states = 0
         table = {name: self._stand_in(real) for name, real in NODES.items()}
         work = execute(self.workflow, opening, table, PREDICATES, self.surroundings, self.states.append)
@@ -163,8 +168,15 @@ class Runs(RuleBasedStateMachine):
     def a_node_ends(self, data: Any) -> None:
         waiting = self._one(data)
         drawn = values(data.draw, waiting.state)
-        waiting.outcome.set_result({name: drawn[name] for name in waiting.node.writes & drawn.keys()})
+        delta = {name: drawn[name] for name in waiting.node.writes & drawn.keys()}
+        known = len(self.states)
+        self.written |= delta
+        waiting.outcome.set_result(delta)
         self._until_it_waits()
+        if len(self.states) > known:  # of branches at once, all have ended: nobody's work may be lost
+            current = self.states[known]
+            assert all(getattr(current, name) == value for name, value in self.written.items())
+            self.written = {}
 
     @at_work
     @rule(data=st.data())
@@ -233,6 +245,16 @@ class Runs(RuleBasedStateMachine):
         """Left alone, the run comes to its end within what its loops allow."""
         if not self._states():
             return
+        try:
+            self._go_to_the_end()
+            self._check_end()
+        finally:
+            self.run.cancel()
+            with suppress(asyncio.CancelledError, AgentForgeError):
+                self.loop.run_until_complete(self.run)
+            self.loop.close()
+
+    def _go_to_the_end(self) -> None:
         graphs = [stage.workflow for stage in self.workflow.stages] or [self.workflow]
         most = sum(len(graph.uses) * (2 + _turns(graph, self.states[0])) for graph in graphs)
         steps = 0
@@ -243,8 +265,6 @@ class Runs(RuleBasedStateMachine):
             self.waiting.clear()
             self._until_it_waits()
             steps += 1
-        self._check_end()
-        self.loop.close()
 
     def _check_end(self) -> None:
         with suppress(AgentForgeError):
