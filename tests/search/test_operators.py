@@ -251,6 +251,24 @@ CASES = [
         "def f(x):\n    return g(1, h(x))\n",
         "def f(x):\n    return g(1, x if x is None else h(x))\n",
     ),
+    (
+        "member",
+        "def f(g):\n    g.all()\n    for x in g:\n        print(x)\n",
+        "def f(g):\n    g.all()\n    for x in g.all():\n        print(x)\n",
+    ),
+    (
+        "member of a module",
+        "import codecs\n\n\ndef f():\n    return codecs.BOM32_BE\n",
+        "import codecs\n\n\ndef f():\n    return codecs.BOM_UTF32_BE\n",
+    ),
+    ("converted", "def f(a, b):\n    return a + ':' + b\n", "def f(a, b):\n    return a + ':' + str(b)\n"),
+    ("space between", "def f(a):\n    return 'x' + a\n", "def f(a):\n    return 'x' + ' ' + a\n"),
+    (
+        "guard of a fresh value",
+        "def f(a, b, c, d, e, g, h):\n    s = a.b()\n    return g(a, b, c, d, e, h, s)\n",
+        "def f(a, b, c, d, e, g, h):\n    s = a.b()\n    if s is None:\n        return None\n"
+        "    return g(a, b, c, d, e, h, s)\n",
+    ),
     ("default value", "def f(x, n=0):\n    return x + n\n", "def f(x, n=1):\n    return x + n\n"),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib
 from collections.abc import Iterator, Mapping
 
 from agentforge.search.operators.names import call_with, likeness
@@ -171,8 +172,94 @@ def called(site: Site) -> Iterator[Edit]:
         seen = name in site.file_scope.attribute_names[True] or name in site.file_scope.called_names
         yield site.swap(node, f"{text}()", "call", 0.4 if seen or name in site.file_scope.functions else 0.08)
     if isinstance(site.parent, (ast.keyword, ast.Call, ast.Assign)) and not isinstance(node, ast.Name):
-        for constant in ("None", "True", "False", "''", "[]"):
+        for constant in ("None", "True", "False", "''", "[]", "0", "1"):
             yield site.swap(node, constant, "constant-for-expression", 0.08)
+
+
+def members_of(site: Site) -> Iterator[Edit]:
+    """A member of the value in its place: what the file reads of such values, or calls without arguments."""
+    node = site.node
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) or not is_value(site):
+        return
+    places = (
+        ast.Return,
+        ast.Assign,
+        ast.Call,
+        ast.For,
+        ast.comprehension,
+        ast.Compare,
+        ast.BinOp,
+        ast.keyword,
+    )
+    if not isinstance(site.parent, places):
+        return
+    text = site.text()
+    of_name = site.file_scope.attributes_of(node.id) if isinstance(node, ast.Name) else []
+    for attribute in dict.fromkeys([*of_name, *site.scope.attribute_names[False][:10]]):
+        yield site.swap(node, f"{text}.{attribute}", "member", 0.2 if attribute in of_name else 0.08)
+    for method in site.file_scope.bare_methods[:16]:
+        yield site.swap(node, f"{text}.{method}()", "member", 0.1)
+
+
+STANDARD = frozenset(
+    [
+        "re",
+        "os",
+        "codecs",
+        "string",
+        "math",
+        "itertools",
+        "functools",
+        "collections",
+        "datetime",
+        "json",
+        "sys",
+        "time",
+        "inspect",
+        "operator",
+        "types",
+        "copy",
+        "random",
+        "textwrap",
+        "decimal",
+        "struct",
+        "calendar",
+        "locale",
+        "unicodedata",
+        "html",
+        "shutil",
+    ]
+)
+"""Modules of the standard library whose members may be looked up here: importing them does nothing."""
+
+
+def module_members(site: Site) -> Iterator[Edit]:
+    """Another member, with a like name, of the standard library's module."""
+    node = site.node
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return
+    if node.value.id not in STANDARD or node.value.id not in site.file_scope.module_names:
+        return
+    names = [n for n in dir(importlib.import_module(node.value.id)) if not n.startswith("_")]
+    near = sorted(names, key=lambda name: (-likeness(name, node.attr), name))
+    end = site.source.span(node)[1]
+    for name in others(near[:10], node.attr):
+        weight = 0.6 * likeness(name, node.attr) ** 2
+        yield site.raw(end - len(node.attr), end, name, "attribute", weight, node.lineno)
+
+
+def conversions(site: Site) -> Iterator[Edit]:
+    """An operand converted, or a text put between two that are joined."""
+    node = site.node
+    if not isinstance(site.parent, ast.BinOp) or not isinstance(node, ast.expr) or not is_value(site):
+        return
+    if not isinstance(node, ast.Constant):
+        for wrapper in ("str", "int", "list", "len", "float", "tuple", "abs"):
+            yield site.swap(node, f"{wrapper}({site.text()})", "wrap", 0.3 if wrapper == "str" else 0.12)
+    parts = [n for n in ast.walk(site.parent) if isinstance(n, ast.Constant)]
+    if isinstance(site.parent.op, ast.Add) and any(isinstance(p.value, str) for p in parts):
+        for text in ("' '", "', '", "'\\n'", "'.'", "':'", "'/'"):
+            yield site.raw(*site.source.span(node), f"{site.text()} + {text}", "add-term", 0.12, node.lineno)
 
 
 TYPES = ("str", "bytes", "int", "float", "list", "tuple", "dict", "set", "bool", "type", "frozenset")
@@ -228,4 +315,14 @@ def members(site: Site, node: ast.Tuple | ast.List | ast.Set) -> Iterator[Edit]:
         yield site.swap(node, f"{opening}{', '.join(kept)}{tail}{closing}", "membership", 0.2)
 
 
-OPERATORS = (called, options, keyword_values, lookups, file_wrappers, types_asked)
+OPERATORS = (
+    called,
+    members_of,
+    module_members,
+    conversions,
+    options,
+    keyword_values,
+    lookups,
+    file_wrappers,
+    types_asked,
+)

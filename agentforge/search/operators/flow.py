@@ -257,6 +257,12 @@ def inner_conditions(site: Site) -> Iterator[Edit]:
             yield site.raw(*site.source.span(node), joined, "strengthen", 0.5 * weight, node.lineno)
         other = "or" if word == "and" else "and"
         yield site.swap(node, f"({text} {other} {atom})", "weaken", 0.4 * weight)
+        share = (
+            1.0
+            if text.startswith((f"{atom.partition(' is ')[0]} ", f"{atom.partition(' is ')[0]}."))
+            else 0.4
+        )
+        yield site.swap(node, f"({atom} {other} {text})", "weaken", share * weight)
         if atom != text:
             yield site.swap(node, atom, "condition", 0.3 * weight)
 

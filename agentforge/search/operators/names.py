@@ -216,8 +216,8 @@ def donors(site: Site) -> Iterator[Edit]:
         if new != text and not overlaps(site, node, donor):
             same = type(donor) is type(node)
             yield site.swap(node, new, "donor-expression", 0.2 if same else 0.1)
-    if not isinstance(node, (ast.Name, ast.Attribute)) and not store:
-        for name in site.scope.values[:10]:
+    if not isinstance(node, ast.Name) and not store:
+        for name in others(site.scope.values[:14], text):
             yield site.swap(node, name, "name-for-expression", 0.2)
 
 

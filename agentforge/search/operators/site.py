@@ -149,6 +149,14 @@ class Scope:
         return found
 
     @cached_property
+    def bare_methods(self) -> list[str]:
+        """Methods that are called without arguments here, most often first."""
+        bare = (c.func for c in self.calls if not c.args and not c.keywords)
+        return [
+            name for name, _ in Counter(f.attr for f in bare if isinstance(f, ast.Attribute)).most_common()
+        ]
+
+    @cached_property
     def functions(self) -> dict[str, Function]:
         """The first function of each name."""
         found: dict[str, Function] = {}

@@ -147,7 +147,7 @@ def guards(site: Site) -> Iterator[Edit]:
     span, indent, step = lines_of(site, node), site.source.indent(node.lineno), site.source.unit
     if span is None or is_elif_or_else(site, node):
         return
-    for name in others(names[:6], "self", "cls"):
+    for name in others(fresh_first(site, node, names)[:6], "self", "cls"):
         for test in (f"not {name}", f"{name} is None"):
             for action, weight in guard_actions(site, node, name):
                 text = f"if {test}:\n{step}{action}"
@@ -166,17 +166,27 @@ def guards(site: Site) -> Iterator[Edit]:
             )
 
 
+def fresh_first(site: Site, node: ast.stmt, names: list[str]) -> list[str]:
+    """Names that the statement before has just given a value come first: that value may be missing."""
+    block = block_of(site, node)
+    at = block.index(node) if node in block else 0
+    walked = ast.walk(block[at - 1]) if at else iter(())
+    stored = {n.id for n in walked if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return sorted(names, key=lambda name: name not in stored)
+
+
 def is_elif_or_else(site: Site, node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and is_elif(site, node)
 
 
 def guard_actions(site: Site, node: ast.stmt, name: str) -> Iterator[tuple[str, float]]:
     returns = [site.source.text(n) for n in site.scope.nodes if isinstance(n, ast.Return)]
-    for text in list(dict.fromkeys(returns))[:4]:
+    first = list(dict.fromkeys(returns))[:4]
+    for text in first:
         if "\n" not in text:
             yield text, 0.12
     for value in (name, "None", "[]", "0", "False", "True", "''", "{}"):
-        if f"return {value}" not in returns:
+        if f"return {value}" not in first:
             yield f"return {value}", 0.07
     if any(isinstance(up, (ast.For, ast.While)) for up in site.source.ancestors(node)):
         yield "continue", 0.12

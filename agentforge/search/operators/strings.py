@@ -99,7 +99,7 @@ def class_edits(body: str, at: int) -> Iterator[tuple[str, float]]:
 
 def format_edits(body: str) -> Iterator[tuple[str, float]]:
     """`%s` as `%r` and its like; `{}` with a conversion or a width."""
-    for match in re.finditer(r"%[-+ #0]*\d*(?:\.\d+)?([srdifxgeao])", body):
+    for match in re.finditer(r"%[-+ #0]*\d*(?:\.\d+)?([a-zA-Z])", body):
         for other in others(CONVERSIONS, match[1]):
             weight = 0.2 if {other, match[1]} <= set("srd") else 0.06
             yield body[: match.start(1)] + other + body[match.end(1) :], weight

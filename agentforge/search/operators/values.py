@@ -142,7 +142,15 @@ def near_constants(value: object) -> list[tuple[str, float]]:
     if value is True or value is False:
         return [(str(not value), 0.8), ("None", 0.2)]
     if value is None:
-        return [("False", 0.2), ("True", 0.2), ("[]", 0.2), ("''", 0.2), ("0", 0.2)]
+        return [
+            ("False", 0.2),
+            ("True", 0.2),
+            ("[]", 0.2),
+            ("''", 0.2),
+            ("0", 0.2),
+            ("b''", 0.1),
+            ("{}", 0.15),
+        ]
     if isinstance(value, int):
         near = [(str(value + 1), 0.8), (str(value - 1), 0.7)]
         extra = [(text, 0.2) for text in ("0", "1", "2", "-1", "None", str(-value)) if text != str(value)]
