@@ -153,7 +153,8 @@ def _extended(file: WorkflowFile, base: WorkflowFile, where: Source) -> Workflow
 
 
 def _spliced(file: WorkflowFile, name: str, where: Source) -> WorkflowFile:
-    """The graph without a node: what led to it leads to what always follows it; its loop edges go."""
+    """The graph without a node: what led to it leads to what always follows it; its loop edges go, and
+    those of a detour, after which all goes on as it would have without it."""
     after = next(
         (edge.target for edge in file.edges if edge.source == name and not edge.when and not edge.loop), None
     )
@@ -161,13 +162,22 @@ def _spliced(file: WorkflowFile, name: str, where: Source) -> WorkflowFile:
         raise WorkflowError(
             [where.complaint((("without",), f"{file.name} has no node {name!r} to take out"))]
         )
-    kept = [edge for edge in file.edges if edge.source != name and not (edge.target == name and edge.loop)]
+    gone = [edge for edge in file.edges if edge.target == name and (edge.loop or _is_detour(edge, file))]
+    kept = [edge for edge in file.edges if edge.source != name and edge not in gone]
     edges = tuple(edge.model_copy(update={"target": after}) if edge.target == name else edge for edge in kept)
     nodes = {own: use for own, use in file.nodes.items() if own != name}
     start = after if file.start == name else file.start
     turned = {edge.loop for edge in edges}
     loops = {own: loop for own, loop in file.loops.items() if own in turned}
     return file.model_copy(update={"edges": edges, "start": start, "nodes": nodes, "loops": loops})
+
+
+def _is_detour(edge: Edge, file: WorkflowFile) -> bool:
+    """Whether the ways on from an edge's target end with those that its source has left without it."""
+    ways = [one for one in file.edges if one.source == edge.source]
+    left = [(one.target, one.when, one.loop) for one in ways[ways.index(edge) + 1 :]]
+    on = [(one.target, one.when, one.loop) for one in file.edges if one.source == edge.target]
+    return bool(left) and on[-len(left) :] == left
 
 
 def _text(name: str, source: Path | None) -> tuple[str, str]:

@@ -234,6 +234,16 @@ def test_eg13_eg14_an_ablation_is_its_base_without_one_node_and_says_so(name: st
     assert without.file.without == (gone,)
 
 
+@pytest.mark.parametrize("name", ["no-explore", "agentcoder"])
+def test_without_a_detour_the_run_goes_on_as_if_it_had_not_been_taken(name: str) -> None:
+    """A near miss that is not searched around is debugged, and does not end the run."""
+    ways = [
+        (edge.target, edge.when)
+        for edge in load_workflow(name, wiring.NODES, wiring.PREDICATES).edges["gate"]
+    ]
+    assert ways[1:] == [("debug", "not_stuck"), ("explain", None)]
+
+
 def test_hashes_tell_every_shipped_condition_apart() -> None:
     loaded = [load_workflow(name, wiring.NODES, wiring.PREDICATES) for name in shipped_workflows()]
     assert len({workflow.hash for workflow in loaded}) == len(loaded)

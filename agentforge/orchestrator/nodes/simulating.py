@@ -58,7 +58,7 @@ def worth_debugging(state: RunState) -> bool:
 
 PREDICATES: tuple[Predicate, ...] = (plan_doubted, worth_debugging)
 
-_PLANNING = "task retrieved techniques round"
+_PLANNING = "task retrieved facts techniques round"
 
 NODES: tuple[Node[RunContext], ...] = (
     node("sketch", sketch, _PLANNING, "plan", asks_model=True),
