@@ -27,7 +27,7 @@ class Indexes:
     def __init__(self, settings: Settings, most: int = MOST) -> None:
         self._settings, self._most = settings, most
         self._lock = threading.Lock()
-        self._followed: OrderedDict[Path, LiveIndex] = OrderedDict()
+        self._followed: OrderedDict[tuple[Path, int], LiveIndex] = OrderedDict()
 
     def search(self, folder: Path, issue: Issue, k: int) -> tuple[list[RankedFile], list[Symbol]]:
         """The `k` best files and symbols of `folder` as it is now.
@@ -48,11 +48,13 @@ class Indexes:
         from agentforge.memory.live import LiveIndex
         from agentforge.memory.open import open_index
 
-        live = self._followed.pop(folder, None)
+        # A folder that was removed and made again is another one, of which nothing is followed yet.
+        key = (folder, folder.stat().st_ino if folder.is_dir() else 0)
+        live = self._followed.pop(key, None)
         if live is None:
             while len(self._followed) >= self._most:
                 self._followed.popitem(last=False)[1].__exit__(None, None, None)
             index = open_index(self._settings.data_home, self._settings.memory)
             live = LiveIndex(folder, index, log.warning).__enter__()
-        self._followed[folder] = live
+        self._followed[key] = live
         return live

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentforge.cli import options as opt
 from agentforge.cli.failures import tell
 from agentforge.cli.output import (
     ConfigOption,
@@ -20,6 +21,8 @@ from agentforge.cli.output import (
 from agentforge.core.errors import ExitCode, RecordError, UsageError
 
 if TYPE_CHECKING:
+    from agentforge.config.settings import Settings
+    from agentforge.core.task import Limits
     from agentforge.orchestrator.store import RunRecord, RunStore, RunSummary
 
 app = typer.Typer(rich_markup_mode=None)
@@ -98,25 +101,50 @@ def replay(
 @app.command("resume")
 def resume(
     run: RunReference,
+    max_cost: opt.MaxCost = None,
+    max_tokens: opt.MaxTokens = None,
+    max_calls: opt.MaxCalls = None,
+    time_limit: opt.TimeLimit = None,
     stream: Annotated[bool, typer.Option("--stream/--no-stream", help="Live view, or plain lines.")] = True,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Go on with a run that was killed, interrupted or stopped; no answered model call is made again."""
+    """Go on with a run that was killed, interrupted or stopped; no answered model call is made again.
+
+    Limits are those of the run, and count from its beginning; one that stopped it can be raised.
+
+    Example: agentforge runs resume last --max-calls 40
+    """
     from agentforge.cli.interrupt import run_interruptible
     from agentforge.cli.summary import result_document, show_result
     from agentforge.cli.view import error_console, watching
     from agentforge.orchestrator.resume import resume_run
 
+    given = {
+        "max_cost_usd": max_cost, "max_tokens": max_tokens, "max_calls": max_calls, "time_limit_s": time_limit
+    }  # fmt: skip
+    opt.check_numbers({"max_cost": max_cost, "time_limit": time_limit, "sandbox_timeout": None})
     settings = resolve_settings(config).settings
+    limits = _limits_of(run, settings, {name: value for name, value in given.items() if value is not None})
     with watching(stream=stream) as listener:
-        result = run_interruptible(resume_run(run, settings, listener=listener))
+        result = run_interruptible(resume_run(run, settings, listener=listener, limits=limits))
     show_result(error_console(), result, applied_to=None, show_diff=sys.stderr.isatty())
     if as_json:
         print_json(result_document(result, models={}, applied_to=None))
     elif result.patch is not None:
         print_bytes(result.patch.diff)
     raise typer.Exit(int(result.exit_code))
+
+
+def _limits_of(run: str, settings: Settings, changes: dict[str, Any]) -> Limits | None:
+    """The limits of the record with `changes`; None where there are none."""
+    from agentforge.orchestrator.past import settings_of
+    from agentforge.orchestrator.store import RunStore
+
+    if not changes:
+        return None
+    record = RunStore(settings.data_home).open(run)
+    return settings_of(record.manifest, settings).limits.model_copy(update=changes)
 
 
 @app.command("gc")

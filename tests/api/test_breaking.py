@@ -20,6 +20,7 @@ import pytest
 from websockets.sync.client import connect
 
 from agentforge.api.channels import Hub
+from agentforge.api.indexes import MOST
 from agentforge.api.jobs import Job, JobQueue, now
 from agentforge.api.runner import EngineRunner
 from agentforge.api.services import QUEUE
@@ -28,6 +29,7 @@ from agentforge.cli.main import app
 from agentforge.client import Client, ServerGone, ServerRefused
 from agentforge.config.load import load_settings
 from agentforge.core.errors import AgentForgeError, EnvironmentFault, UsageError
+from agentforge.memory.watch import LiveTree
 from agentforge.orchestrator.clock import LiveClock
 from agentforge.orchestrator.store import RunStore
 from tests.api.test_cancelling import Patient, end_of, until
@@ -216,6 +218,46 @@ def test_what_a_websocket_says_amiss_is_answered_and_then_it_is_let_go(tmp_path:
         assert close_code(link) == 1003
     httpx.post(f"{url}/v1/runs/{run}/cancel")
     until(url, run, "cancelled")
+
+
+def test_a_search_follows_its_folder_and_few_folders_are_followed(
+    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans: list[Path] = []
+    start = LiveTree.start
+    monkeypatch.setattr(LiveTree, "start", lambda self: (scans.append(self.root), start(self))[1])
+    folders = [tmp_path / f"p{number}" for number in range(MOST + 2)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "m.py").write_text("def split_amount(cents):\n    return cents\n")
+    url = serve(at_once, repository_roots=(str(tmp_path),))
+
+    def found(folder: Path, q: str) -> list[str]:
+        answer = httpx.get(f"{url}/v1/index/search", params={"repository": str(folder), "q": q}, timeout=60)
+        assert answer.status_code == 200, answer.text
+        return [symbol["name"] for symbol in answer.json()["symbols"]]
+
+    for _ in range(3):
+        assert found(folders[0], "split amount") == ["split_amount"]
+    assert scans == [folders[0]], "scanned once, not at every question"
+    (folders[0] / "n.py").write_text("def join_shares(shares):\n    return sum(shares)\n")
+    end = time.monotonic() + 20
+    while "join_shares" not in found(folders[0], "join shares") and time.monotonic() < end:
+        time.sleep(0.1)
+    assert "join_shares" in found(folders[0], "join shares")
+    for folder in folders:
+        found(folder, "split amount")
+    watchers = sum("observer" in type(one).__name__.lower() for one in threading.enumerate())
+    assert watchers <= MOST
+
+
+def test_results_with_numbers_that_json_lacks_are_shown(tmp_path: Path, serve: Serve) -> None:
+    (tmp_path / "odd.json").write_text('{"mean": NaN, "most": Infinity, "n": 3}')
+    (tmp_path / "torn.json").write_text('{"mean"')
+    url = serve(at_once, results_dir=str(tmp_path))
+    shown = httpx.get(f"{url}/v1/evaluations/odd.json")
+    assert (shown.status_code, shown.json()) == (200, {"mean": None, "most": None, "n": 3})
+    assert httpx.get(f"{url}/v1/evaluations/torn.json").status_code == 422
 
 
 def test_a_queue_that_is_no_queue_is_one_line(tmp_path: Path) -> None:

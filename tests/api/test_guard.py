@@ -23,6 +23,8 @@ from agentforge.config.load import load_settings
 from agentforge.config.settings import ServerSettings
 from agentforge.core.errors import ConfigError
 from agentforge.repo.remote import _pinned
+from tests.api.test_cancelling import Patient
+from tests.api.test_edges import begin
 
 Serve = Callable[..., str]
 
@@ -127,8 +129,11 @@ def test_a_listed_site_may_ask_with_a_token_and_others_not(tmp_path: Path, serve
     assert httpx.get(f"{url}/v1/runs", headers={"Origin": "https://ours.example"}).status_code == 401
 
 
-def test_who_sends_drop_by_drop_or_opens_too_much_is_let_go(serve: Serve) -> None:
-    url = serve(request_timeout_s=0.4, max_connections=20)
+def test_who_sends_drop_by_drop_or_opens_too_much_is_let_go(tmp_path: Path, serve: Serve) -> None:
+    runner = Patient()
+    url = serve(
+        runner, request_timeout_s=0.4, max_connections=20, heartbeat_s=1, repository_roots=(str(tmp_path),)
+    )
     host, port = url.removeprefix("http://").split(":")
     head = f"POST /v1/runs HTTP/1.1\r\nHost: {host}:{port}\r\n".encode()
     unfinished = (b"", b"GET /healthz HTT", head, head + b"Content-Length: 50\r\n\r\n{")
@@ -141,6 +146,11 @@ def test_who_sends_drop_by_drop_or_opens_too_much_is_let_go(serve: Serve) -> Non
                 said = b""
         assert said == b"" or said.startswith(b"HTTP/1.1 408"), sent
     # A stream that was asked for properly is not cut off by that, however long it is.
+    run = begin(url, tmp_path)
+    with httpx.stream("GET", f"{url}/v1/runs/{run}/events", timeout=10) as stream:
+        pings = (line for line in stream.iter_lines() if line.startswith(": ping"))
+        assert next(pings) < next(pings)
+    httpx.post(f"{url}/v1/runs/{run}/cancel")
     many = [socket.create_connection((host, int(port)), timeout=5) for _ in range(40)]
     time.sleep(0.2)
     closed = sum(_closed(one) for one in many)
