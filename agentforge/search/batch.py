@@ -19,7 +19,7 @@ STARTUP_S = 20.0
 SLACK_S = 60.0
 """How long imports and collection may take before they count against the budget."""
 CHILD_MEMORY_MB = 320
-OBSERVED_TEST_CPU_S = 3.0
+OBSERVED_TEST_CPU_S = 1.5
 """Processor seconds a test may take while it is observed; `HUNG_TEST_CPU_S` after the first that hung."""
 HUNG_TEST_CPU_S = 0.25
 

@@ -269,6 +269,28 @@ CASES = [
         "def f(a, b, c, d, e, g, h):\n    s = a.b()\n    if s is None:\n        return None\n"
         "    return g(a, b, c, d, e, h, s)\n",
     ),
+    (
+        "raised",
+        "def f(x):\n    return NotImplementedError(x)\n",
+        "def f(x):\n    raise NotImplementedError(x)\n",
+    ),
+    (
+        "base class told",
+        "class A(B):\n    def f(self, x, **kw):\n        self.x = x\n",
+        "class A(B):\n    def f(self, x, **kw):\n        super().f(x, **kw)\n        self.x = x\n",
+    ),
+    (
+        "one more type of a module",
+        "def f(x):\n    return isinstance(x, n.A)\n\n\ndef g(x):\n    return n.B()\n",
+        "def f(x):\n    return isinstance(x, (n.A, n.B))\n\n\ndef g(x):\n    return n.B()\n",
+    ),
+    (
+        "one more exception of the file",
+        "def f(g):\n    try:\n        g()\n    except KeyError:\n        pass\n    try:\n        g()\n"
+        "    except a.Odd:\n        pass\n",
+        "def f(g):\n    try:\n        g()\n    except (KeyError, a.Odd):\n        pass\n    try:\n"
+        "        g()\n    except a.Odd:\n        pass\n",
+    ),
     ("default value", "def f(x, n=0):\n    return x + n\n", "def f(x, n=1):\n    return x + n\n"),
 ]
 

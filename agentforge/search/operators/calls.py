@@ -75,6 +75,18 @@ def options(site: Site) -> Iterator[Edit]:
                     yield call_with(site, node, [*present, text], "option", 0.25)
 
 
+def file_keywords(site: Site) -> Iterator[Edit]:
+    """A switch that this file gives to other calls, given to this one: `copy=False`."""
+    node = site.node
+    if not isinstance(node, ast.Call) or not (node.args or node.keywords):
+        return
+    given = {k.arg for k in node.keywords}
+    present = [*map(site.text, node.args), *map(site.text, node.keywords)]
+    for name in others(site.file_scope.switches, *(arg for arg in given if arg)):
+        for value in ("True", "False"):
+            yield call_with(site, node, [*present, f"{name}={value}"], "option", 0.07)
+
+
 def starred(site: Site) -> Iterator[str]:
     """`*args` and `**kwargs` as the function around takes them."""
     function = site.scope.function
@@ -270,8 +282,9 @@ def type_edits(site: Site, kind: ast.expr) -> Iterator[Edit]:
     builtin = set(dir(builtins))
     classes = [n.name for n in site.source.tree.body if isinstance(n, ast.ClassDef)]
     capital = [n for n in site.file_scope.module_names if n[:1].isupper()]
-    pool = dict.fromkeys([*site.file_scope.tested_types, *TYPES, *classes, *capital])
-    for text in others(list(pool)[:40], *parts):
+    beside = [t for t in site.file_scope.dotted_classes if t.partition(".")[0] == parts[0].partition(".")[0]]
+    pool = dict.fromkeys([*site.file_scope.tested_types, *beside[:12], *TYPES, *classes, *capital])
+    for text in others(list(pool)[:48], *parts):
         weight = 0.35 if text in site.file_scope.tested_types or text in builtin else 0.2
         yield site.swap(kind, f"({', '.join([*parts, text])})", "type", weight)
         yield site.swap(kind, text, "type", weight * 0.8)
@@ -320,6 +333,7 @@ OPERATORS = (
     members_of,
     module_members,
     conversions,
+    file_keywords,
     options,
     keyword_values,
     lookups,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from agentforge.search.operators.calls import starred
 from agentforge.search.operators.shapes import atoms, is_condition, is_value
 from agentforge.search.operators.site import Site, others
 from agentforge.search.operators.statements import (
@@ -36,7 +37,7 @@ def handlers(site: Site) -> Iterator[Edit]:
     actions += [f"return {name}" for name in site.scope.parameters[:3]]
     if isinstance(node, ast.Assign):
         actions += [f"{site.text(node.targets[0])} = {value}" for value in ("None", "''", "0", "[]", "{}")]
-    for error in others(dict.fromkeys(site.facts.exceptions), *NOT_CAUGHT):
+    for error in others(errors_seen(site), *NOT_CAUGHT):
         for action in actions:
             lines = ["try:", unit + whole, f"except {error}:", unit + action]
             text = "".join(f"{indent}{line}{site.source.newline}" for line in lines)
@@ -50,9 +51,20 @@ def seen_exceptions(site: Site) -> Iterator[Edit]:
         return
     parts = [site.text(e) for e in node.type.elts] if isinstance(node.type, ast.Tuple) else None
     present = parts if parts is not None else [site.text(node.type)]
-    for error in others(dict.fromkeys(site.facts.exceptions), *NOT_CAUGHT, *present):
+    for error in others(errors_seen(site), *NOT_CAUGHT, *present):
         yield site.swap(node.type, f"({', '.join([*present, error])})", "exception", 0.9)
         yield site.swap(node.type, error, "exception", 0.4)
+    for error in others(site.file_scope.caught, *present):
+        yield site.swap(node.type, f"({', '.join([*present, error])})", "exception", 0.3)
+
+
+def errors_seen(site: Site) -> list[str]:
+    """The failures' exceptions as this file can name them: bare, or as a member of an imported module."""
+    found: list[str] = []
+    for name in dict.fromkeys(site.facts.exceptions):
+        dotted = [text for text in site.file_scope.dotted_classes if text.endswith(f".{name}")]
+        found.extend(dotted[:1] or [name])
+    return found
 
 
 def early_returns(site: Site) -> Iterator[Edit]:
@@ -132,6 +144,7 @@ def normalise(site: Site) -> Iterator[Edit]:
         return
     shapes = (
         "{}.strip()",
+        "[i.strip() for i in {}]",
         "list({})",
         "str({})",
         "{}.lower()",
@@ -145,6 +158,35 @@ def normalise(site: Site) -> Iterator[Edit]:
         for shape in dict.fromkeys([*shapes, *callees]):
             text = f"{name} = {shape.format(name)}"
             yield insert(site, span[0], node.lineno, indent, text, "normalise", 0.1)
+
+
+def super_calls(site: Site) -> Iterator[Edit]:
+    """The same method of the base class called first or last."""
+    node, function, owner = site.node, site.scope.function, site.source.class_of(site.node)
+    if not isinstance(node, ast.stmt) or function is None or owner is None or node not in function.body:
+        return
+    span, indent = lines_of(site, node), site.source.indent(node.lineno)
+    body = function.body[1:] if is_docstring(function.body[0]) else function.body
+    if span is None or site.source.parents.get(function) is not owner or node not in (body[:1] + body[-1:]):
+        return
+    if not owner.bases or is_elif_or_else(site, node):
+        return
+    plain = [a.arg for a in function.args.args[1:]]
+    passed = ", ".join([*plain, *(f"{a.arg}={a.arg}" for a in function.args.kwonlyargs), *starred(site)])
+    at = span[0] if node is body[0] else span[1]
+    for arguments in dict.fromkeys([passed, ", ".join(starred(site)), ""]):
+        text = f"super().{function.name}({arguments})"
+        yield insert(site, at, node.lineno, indent, text, "super-call", 0.12)
+
+
+def raised(site: Site) -> Iterator[Edit]:
+    """An exception that is only returned or made is raised."""
+    node = site.node
+    made = node.value if isinstance(node, (ast.Return, ast.Expr)) else None
+    if isinstance(made, ast.Call):
+        name = site.text(made.func).rpartition(".")[2]
+        if name.endswith(("Error", "Exception")):
+            yield site.swap(node, f"raise {site.text(made)}", "raise", 0.8)
 
 
 def filters(site: Site) -> Iterator[Edit]:
@@ -201,6 +243,9 @@ def choices(site: Site) -> Iterator[Edit]:
     for name in site.scope.values[:6]:
         if name != text:
             yield site.swap(node, f"{text} or {name}", "choice", 0.12)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        for other in ("()", "[]", "''", "0", "{}"):
+            yield site.swap(node, f"{text} if {text} is not None else {other}", "choice", 0.06)
     for part in unwrapped(site):
         for test in (f"{part} is None", f"not {part}", f"isinstance({part}, str)"):
             yield site.swap(node, f"{part} if {test} else {text}", "choice", 0.15)
@@ -332,6 +377,8 @@ OPERATORS = (
     early_returns,
     only_if,
     normalise,
+    super_calls,
+    raised,
     filters,
     choices,
     strong_conditions,

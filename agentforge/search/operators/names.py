@@ -102,6 +102,9 @@ def attributes(site: Site) -> Iterator[Edit]:
     called = isinstance(site.parent, ast.Call) and site.parent.func is node
     for name in family(node.attr):
         yield site.raw(start, end, name, "method", 0.7, node.lineno)
+    plain = node.attr.strip("_")
+    for name in others((f"_{plain}", plain), node.attr) if not node.attr.startswith("__") else ():
+        yield site.raw(start, end, name, "attribute", 0.15, node.lineno)
     for name in others(seen_attributes(site, called), node.attr, *family(node.attr)):
         weight = 0.2 + 0.5 * likeness(name, node.attr) ** 2
         yield site.raw(start, end, name, "attribute", weight, node.lineno)

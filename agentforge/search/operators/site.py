@@ -157,6 +157,30 @@ class Scope:
         ]
 
     @cached_property
+    def dotted_classes(self) -> list[str]:
+        """What looks like a class of an imported module: `nodes.Call`, most often first."""
+        reads = (n for n in self.nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name))
+        texts = Counter(self.source.text(n) for n in reads if n.attr[:1].isupper())
+        return [text for text, _ in texts.most_common(30)]
+
+    @cached_property
+    def switches(self) -> list[str]:
+        """Keywords that calls here give a truth value to, and `copy`; at most seven."""
+        words = (k for c in self.calls for k in c.keywords)
+        seen = Counter(k.arg for k in words if k.arg and isinstance(getattr(k.value, "value", None), bool))
+        return list(dict.fromkeys([*(name for name, _ in seen.most_common(6)), "copy"]))
+
+    @cached_property
+    def caught(self) -> list[str]:
+        """Exceptions that handlers here catch, single ones, each once."""
+        found: dict[str, None] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.ExceptHandler) and node.type is not None:
+                for part in node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]:
+                    found[self.source.text(part)] = None
+        return list(found)[:12]
+
+    @cached_property
     def functions(self) -> dict[str, Function]:
         """The first function of each name."""
         found: dict[str, Function] = {}
