@@ -222,7 +222,14 @@ def test_eg12_what_has_no_effect_is_an_error_with_its_line(tmp_path: Path, lines
 
 @pytest.mark.parametrize(
     ("name", "gone"),
-    [("no-planner", "plan"), ("no-tester", "synthesize"), ("no-debugger", "debug"), ("no-critic", "critic")],
+    [
+        ("no-planner", "plan"),
+        ("no-tester", "synthesize"),
+        ("no-debugger", "debug"),
+        ("no-critic", "critic"),
+        ("no-facts", "facts"),
+        ("no-explore", "explore"),
+    ],
 )
 def test_eg13_eg14_an_ablation_is_its_base_without_one_node_and_says_so(name: str, gone: str) -> None:
     base = load_workflow("agentforge", wiring.NODES, wiring.PREDICATES)

@@ -170,7 +170,6 @@ def near_miss(state: RunState) -> bool:
         and best.decision.verdict is Verdict.REFUSED
         and state.repair is not None
         and best.candidate.id not in state.explored
-        and not found_nearby(state)
     )
 
 
