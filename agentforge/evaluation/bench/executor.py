@@ -20,6 +20,10 @@ class Executor(Protocol):
     @property
     def slots(self) -> int: ...
 
+    @property
+    def resumes(self) -> bool:
+        """Whether it can go on with a run whose record lies in the batch folder."""
+
     async def run(self, spec: TrialSpec, listener: Listener) -> TrialOutcome:
         """One trial; never raises but on cancellation. Events may not reach `listener` from elsewhere."""
 
@@ -33,6 +37,10 @@ class LocalExecutor:
     @property
     def slots(self) -> int:
         return self._slots
+
+    @property
+    def resumes(self) -> bool:
+        return True
 
     async def run(self, spec: TrialSpec, listener: Listener) -> TrialOutcome:
         return await carry_out(self._bench, spec, listener)

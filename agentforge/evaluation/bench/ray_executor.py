@@ -57,6 +57,11 @@ class RayExecutor:
     def slots(self) -> int:
         return self._slots
 
+    @property
+    def resumes(self) -> bool:
+        """A node has no record but its own."""
+        return False
+
     async def __aenter__(self) -> RayExecutor:
         await asyncio.to_thread(self._connect)
         return self

@@ -242,7 +242,7 @@ class Batch:
         """One trial and its row; what it cost this process, in US dollars."""
         earlier, begun = 0.0, self._begun.pop(key, None)
         home, base_url = self.folder.path, self.request.settings.model.base_url
-        resumes = begun is not None and can_resume(home, begun, base_url)
+        resumes = begun is not None and self.executor.resumes and can_resume(home, begun, base_url)
         if begun is not None and resumes:
             earlier = paid(home, begun)[0]
         elif begun is not None:
