@@ -76,11 +76,13 @@ async def test_facts_are_in_the_prompts_and_an_ablation_takes_them_out(
 
 
 async def test_a_near_miss_is_searched_around_and_becomes_verified(
-    bank: Path, configure: Callable[..., Any], fix: Callable[..., Any]
+    bank: Path, configure: Callable[..., Any], fix: Callable[..., Any], tmp_path: Path
 ) -> None:
+    patient = tmp_path / "patient.yaml"  # for a busy machine
+    patient.write_text("name: patient\nextends: agentforge\nnodes: { explore: { with: { time_s: 150 } } }\n")
     with ScriptedModel(scripted()) as server:
         settings = configure(
-            model__base_url=server.base_url, model__edit_format="symbol", workflow="agentforge", retries=1
+            model__base_url=server.base_url, model__edit_format="symbol", workflow=str(patient), retries=1
         )
         run = await fix(bank, settings, target_tests=TARGETS)
         asked = [str(body["_agent"]) for body in server.requests]
