@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import unittest.case  # noqa: F401  loaded early: `Integrity` watches it
+from types import FunctionType, MethodType
 from typing import Any, Callable, Iterator  # noqa: UP035
 
 import pytest
@@ -294,10 +295,18 @@ class Integrity:
 def _functions(thing: Any) -> Iterator[tuple[str, Any]]:
     """Functions of a module or class by name: as stored, the function within, the code it runs."""
     for name, value in list(vars(thing).items()):
-        inner = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
-        code = getattr(inner, "__code__", None)
-        if code is not None:
-            yield name, (value, inner, code)
+        inner = _within(value)
+        if type(inner) is FunctionType:
+            yield name, (value, inner, inner.__code__)
+
+
+def _within(value: Any) -> Any:
+    """What a method or property is made of. By type: asking a foreign object for a name runs its code,
+    and pytest's own maker of markers fails the session where it does not know the name."""
+    kind = type(value)
+    if issubclass(kind, (staticmethod, classmethod, MethodType)):
+        return value.__func__
+    return value.fget if issubclass(kind, property) else value
 
 
 def _intercepts(thing: Any, name: str) -> bool:
