@@ -41,7 +41,7 @@ ENVIRONMENT_NAME = "testbed"
 MAX_TREE_MB = 1024
 MAX_FILES = 200_000
 _READ_TIMEOUT_S = 180.0
-_RECIPE = "2"
+_RECIPE = "3"
 _NO_COMMIT = 41
 # A file, since older gits do not take `safe.directory` from the command line.
 _GIT = """set -e
@@ -72,6 +72,12 @@ find {GENERATED_DIR} -type f | wc -l
 _ACTIVATED = f""". {ACTIVATE} && conda activate {ENVIRONMENT_NAME} && command -v python >/dev/null || exit 1
 printf '%s\\n' "$PATH"
 python -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+"""
+
+
+# Some projects' environments have no pytest, with which our tests and most of theirs are run.
+_WITH_PYTEST = f""". {ACTIVATE} && conda activate {ENVIRONMENT_NAME}
+python -c 'import pytest' 2>/dev/null || (unset PIP_NO_INDEX; python -m pip install -q 'pytest<9')
 """
 
 
@@ -185,7 +191,7 @@ def agent_image(
             progress(
                 f"making the agent's image of {image}: no history, candidates in the place of its checkout"
             )
-            _derive(client, settings, image, source, tag, guard)
+            _derive(client, settings, image, source, tag, guard, progress)
     return tag
 
 
@@ -197,7 +203,13 @@ def python_of(client: DockerClient, image: str) -> tuple[int, int]:
 
 
 def _derive(
-    client: DockerClient, settings: SandboxSettings, image: str, source: str, tag: str, guard: Guard
+    client: DockerClient,
+    settings: SandboxSettings,
+    image: str,
+    source: str,
+    tag: str,
+    guard: Guard,
+    progress: Progress,
 ) -> None:
     hint = f"it must hold a repository at {CHECKOUT} and {ACTIVATE} with an environment `{ENVIRONMENT_NAME}`"
     with build_container(client, source, settings, own_image=True, trusted_root=True, guard=guard) as builder:
@@ -207,6 +219,10 @@ def _derive(
         path, version = activated[-3:-1] if len(activated) > 2 else ("", "")
         if not path.startswith("/"):
             raise ImageError(f"{image}: its environment cannot be activated", hint=hint)
+        try:
+            builder.run(["bash", "-c", _WITH_PYTEST], user="0:0", doing="adding pytest to the environment")
+        except ImageError as error:
+            progress(f"{image}: there is no pytest in it, and none can be installed: {error.what[:200]}")
         counted = builder.run(
             ["sh", "-c", _DERIVE, "sh", CHECKOUT],
             user="0:0",
