@@ -39,6 +39,8 @@ CHILD_CPU_S = 0.06
 SECOND_CHANCE = 10
 PATIENT_CPU_S = 12.0
 MAX_RETRIED = 12
+GATE_RESERVE_S, GATE_RESERVE_SHARE = 30.0, 0.12
+"""What is left of the time for the gate: so many seconds, but at most this share."""
 MAX_COMPARED = 24
 COMPARE_BUDGET_S = 15.0
 LINE_TIERS = (12, 40, 100)
@@ -117,13 +119,18 @@ class SearchEngine:
         baseline: TestReport | None = None,
         deadline: float | None = None,
     ) -> SearchOutcome:
-        """Search until a plausible candidate, `deadline` (of `clock.monotonic`) or the candidates' end."""
-        end = deadline if deadline is not None else self.clock.monotonic() + self.settings.time_limit_s
+        """Search until a plausible candidate, near `deadline` (of `clock.monotonic`), or the candidates' end.
+
+        A part of the time is left for the gate that comes after.
+        """
+        start = self.clock.monotonic()
+        end = deadline if deadline is not None else start + self.settings.time_limit_s
         diagnosis = await self.diagnose(environment, tree, issue, targets, generated, baseline, end)
         self.reasons.extend(diagnosis.reasons)
         if diagnosis.lines:
-            await self._search(environment, diagnosis, end)
-            await self._compare(environment, diagnosis, end)
+            until = end - min(GATE_RESERVE_S, GATE_RESERVE_SHARE * max(0.0, end - start))
+            await self._search(environment, diagnosis, until)
+            await self._compare(environment, diagnosis, until)
         return self.outcome()
 
     async def diagnose(
@@ -281,7 +288,7 @@ class SearchEngine:
         """How much of what passing tests observe each of several plausible edits keeps."""
         best = [ranked.edit for ranked in self.outcome().plausible[:MAX_COMPARED]]
         budget = min(COMPARE_BUDGET_S, end - self.clock.monotonic())
-        if len(best) < 2 or budget < 2:
+        if len(best) < 2 or budget < COMPARE_BUDGET_S:
             return
         self.emit(SearchProgress(stage="rank", tried=len(self.verdicts), plausible=len(best)))
         plan = make_plan(diagnosis)
