@@ -2,7 +2,7 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup browser demo test check quick clean
+.PHONY: help setup browser demo test check faults quick clean
 
 help: ## what each target does
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: setup browser check ## everything: checks and all tests
 	$(PY) -m pytest -n 2 --dist loadgroup || { \
 	  echo "make test: what failed above runs once more, alone"; \
 	  $(PY) -m pytest --last-failed --last-failed-no-failures none; }
+
+faults: setup ## every fault of the matrix, not the share that runs in `make test`
+	AGENTFORGE_FAULTS=all $(PY) -m pytest -n 2 tests/faults
 
 quick: setup ## tests that need no container engine
 	$(PY) -m pytest -n 2 -m "not docker and not slow"

@@ -154,7 +154,7 @@ def test_a_flood_of_output_costs_little_memory(tests_of: Any) -> None:
     (report,) = tests_of(BASE, BASE.with_changes({"test_flood.py": TreeFile(flood.encode())}))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert "test_flood.py::test_flood" in report.passed
+    assert "test_flood.py::test_flood" in report.passed, report.failures
     assert peak < 20 << 20
     assert "bytes left out" in report.output
     log = Path(report.log_path).read_bytes()

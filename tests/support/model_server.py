@@ -48,7 +48,7 @@ class Reply:
     model: str | None = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: str | Mapping[str, Any] | None = None
+    body: bytes | str | Mapping[str, Any] | None = None
     content_type: str | None = None
     done: bool = True
     cut: bool = False
@@ -294,8 +294,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _send_body(self, reply: Reply) -> None:
-        text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body or {})
-        self._send(reply.status, text.encode(), reply.content_type or "application/json", reply.headers)
+        body = reply.body if isinstance(reply.body, str | bytes) else json.dumps(reply.body or {})
+        data = body if isinstance(body, bytes) else body.encode()
+        self._send(reply.status, data, reply.content_type or "application/json", reply.headers)
 
     def _guarded_stream(self, reply: Reply, request: Body) -> None:
         """Stream; a reader that leaves early is counted."""
