@@ -47,6 +47,8 @@ from agentforge.sandbox.docker_sandbox import DockerSandbox
 
 RESULTS = Path(__file__).parent / "results"
 JUDGE_S = 170.0
+SEARCH_SHARE = 0.7
+"""Of the time limit; the rest is for the baseline before and the gate after."""
 
 
 class Bench:
@@ -58,7 +60,7 @@ class Bench:
         flags: dict[str, object] = {
             "workflow": "search",
             "limits.time_limit_s": self.options.time_limit,
-            "search.time_limit_s": self.options.time_limit,
+            "search.time_limit_s": SEARCH_SHARE * self.options.time_limit,
             "memory.enabled": False,  # nothing is learned from one trial for the next
         }
         empty = self.data_home / "empty.yaml"
