@@ -19,6 +19,7 @@ from agentforge.search.batch import Observation, Observed, Plan, Verdict, compar
 from agentforge.search.hints import Hints
 from agentforge.search.localize import SuspiciousLine, localize
 from agentforge.search.operators import Facts, edits_of
+from agentforge.search.operators.weights import mined
 from agentforge.search.pairs import Pairs
 from agentforge.search.rank import behaviour_cost, naturalness
 from agentforge.search.related import related_tests, test_file
@@ -442,7 +443,7 @@ def likelihoods(
     for path in dict.fromkeys(line.path for line in lines):
         scores = {line.line: line.score for line in lines if line.path == path}
         for edit in edits_of(sources[path], scores, facts):
-            yield scores.get(edit.line, 0.0) * edit.weight * hints.factor(edit), edit
+            yield scores.get(edit.line, 0.0) * edit.weight * mined(edit.operator) * hints.factor(edit), edit
 
 
 def take(stream: Iterator[Edit], count: int) -> list[Edit]:

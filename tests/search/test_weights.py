@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentforge.search.operators import edits_of
-from agentforge.search.operators.weights import LEAST, MOST, learned, table
+from agentforge.search.operators.weights import LEAST, MOST, TAKE_AWAY, learned, mined, table
 from agentforge.search.source import Source
 
 CODE = (
@@ -20,3 +20,8 @@ def test_every_operator_has_a_bounded_factor() -> None:
 def test_an_operator_that_was_never_mined_keeps_its_own_weight() -> None:
     assert learned("no such operator") == 1.0
     assert len({learned(operator) for operator in table()}) > 5
+
+
+def test_what_takes_away_is_never_trusted_more_than_before() -> None:
+    assert all(mined(operator) <= 1 for operator in TAKE_AWAY)
+    assert mined("strengthen") == learned("strengthen") > 1

@@ -23,3 +23,16 @@ def table() -> dict[str, float]:
 def learned(operator: str) -> float:
     """The factor for an operator's own weights, within [LEAST, MOST]; 1.0 for one that was never offered."""
     return min(MOST, max(LEAST, table().get(operator, 1.0)))
+
+
+TAKE_AWAY = frozenset({"delete", "drop-condition"})
+"""Histories have them in clean-ups that were no repairs, and they make tests pass by chance."""
+
+
+def mined(operator: str) -> float:
+    """The factor by which the order of the search trusts an operator; those that take away gain nothing.
+
+    For the order only: ranking among plausible edits knows more than how frequent a shape is.
+    """
+    factor = learned(operator)
+    return min(1.0, factor) if operator in TAKE_AWAY else factor
