@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from agentforge.config.settings import SandboxSettings
+from agentforge.core.tree import TreeFile
 from agentforge.evaluation.judge import ErrorClass, judge_program
 from agentforge.evaluation.suites.protocol import RecordSuite, self_check
+from agentforge.evaluation.suites.quixbugs import QuixBugs
 from agentforge.evaluation.suites.thirty_problems import Sheet, ThirtyProblems
 from agentforge.repo.problem.inside.agentforge_check import same
 from agentforge.repo.problem.read import from_row, read_records
@@ -190,3 +192,20 @@ async def test_a_suite_of_records_checks_itself(tmp_path: Path) -> None:
         found = await self_check(suite, sandbox)
     assert (found.problems, found.references) == ((), 5)
     assert suite.problems()[3].limits.time_s == 2.0
+
+
+def test_a_candidate_brings_nothing_that_judges_it(tmp_path: Path) -> None:
+    for folder in ("python_testcases", "python_programs", "correct_python_programs", "json_testcases"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "python_testcases/test_f.py").write_text("def test_f(): assert f() == 1\n")
+    for helper in ("load_testdata", "node"):
+        (tmp_path / f"python_testcases/{helper}.py").write_text("")
+    for folder in ("python_programs", "correct_python_programs"):
+        (tmp_path / folder / "f.py").write_text("def f(): return 0\n")
+    (tmp_path / "json_testcases/f.json").write_text("[1, 2]\n[3, 4]\n")
+    suite, forged = QuixBugs(tmp_path), TreeFile(b"forged\n")
+    program = "python_programs/f.py"
+    names = ("conftest.py", "pytest.ini", "python_testcases/test_f.py", "json_testcases/f.json")
+    names += ("python_testcases/conftest.py", "python_testcases/load_testdata.py")
+    judged = suite.judged_tree("f", 1, {**dict.fromkeys(names, forged), program: TreeFile(b"mine\n")})
+    assert judged.digest == suite.tree("f", 1).with_changes({program: TreeFile(b"mine\n")}).digest

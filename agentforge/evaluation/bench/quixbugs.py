@@ -83,7 +83,7 @@ class QuixBugsBench:
         best = ran.run.state.best if ran.run.state is not None else None
         judgement = Judgement(False, 0, 0, ErrorClass.EMPTY_OUTPUT, {}, 0.0)
         if best is not None:
-            held_out = self._suite.tree(name, 1 - half).with_changes(best.candidate.changes)
+            held_out = self._suite.judged_tree(name, 1 - half, best.candidate.changes)
             judgement = judgement_of(await run_half(sandbox, held_out, name))
         outcome = outcome_of(ran, judgement)
         return outcome.model_copy(update={"extra": {**outcome.extra, "given_half": half}})

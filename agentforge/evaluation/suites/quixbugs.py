@@ -13,7 +13,7 @@ from pathlib import Path
 from agentforge.core.errors import UsageError
 from agentforge.core.ports import EnvironmentSpec, Sandbox, TestRequest
 from agentforge.core.report import TestReport
-from agentforge.core.tree import Tree, TreeFile
+from agentforge.core.tree import Changes, Tree, TreeFile
 from agentforge.evaluation.suites.protocol import SelfCheck
 
 CONFTEST = b"import pytest\n\npytest.use_correct = False\npytest.run_slow = False\n"
@@ -50,6 +50,14 @@ class QuixBugs:
     def tree(self, name: str, half: int) -> Tree:
         """The program, its helpers and half of the test cases."""
         return Tree({place: TreeFile(data) for place, data in self._files(name, half).items()})
+
+    def judged_tree(self, name: str, half: int, changes: Changes) -> Tree:
+        """Half of the cases with what a candidate did to the program and its helpers, and nothing else.
+
+        A test, a conftest or a configuration of pytest that it brings must not judge it.
+        """
+        own = (program_path(name), *_HELPERS[1:])
+        return self.tree(name, half).with_changes({path: changes[path] for path in own if path in changes})
 
     def whole_tree(self, names: tuple[str, ...], *, correct: bool) -> Tree:
         """Several programs, as they are or as they should be, with all their test cases."""
