@@ -19,7 +19,13 @@ from pydantic import ValidationError
 
 from agentforge.core.errors import ConfigError, RecordError, UsageError
 from agentforge.evaluation.trials import ROWS_FILE, TrialRow
-from agentforge.orchestrator.store import cut_torn_line, recorded_in, whole_lines, write_atomically
+from agentforge.orchestrator.store import (
+    cut_torn_line,
+    recorded_in,
+    understood,
+    whole_lines,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -89,21 +95,34 @@ class BatchFolder:
         self._rows.append(row)
         self._current[row.problem, row.trial] = row
 
-    def begin(self, run_id: str, key: Key) -> None:
-        """Say, durably, that the run `run_id` works on this trial."""
-        append_line(self.path / STARTED, {"run_id": run_id, "problem": key[0], "trial": key[1]})
+    def begin(self, run_id: str, key: Key, *, away: bool = False, max_cost_usd: float | None = None) -> None:
+        """Say, durably, that the run `run_id` works on this trial. `away`: its record is made elsewhere."""
+        line = {"run_id": run_id, "problem": key[0], "trial": key[1]}
+        append_line(
+            self.path / STARTED, line | ({"away": True, "max_cost_usd": max_cost_usd} if away else {})
+        )
 
     def begun(self) -> dict[Key, str]:
         """Runs of trials that were begun and of which no row tells: their process died."""
         told = {run_id for row in self._rows for run_id in [(row.model_extra or {}).get("run_id")]}
-        lines = (json.loads(line) for line in whole_lines(self.path / STARTED))
         return {
-            (line["problem"], line["trial"]): line["run_id"] for line in lines if line["run_id"] not in told
+            (line["problem"], line["trial"]): line["run_id"]
+            for line in self._started()
+            if line["run_id"] not in told
         }
+
+    def granted(self, run_id: str) -> tuple[bool, float | None]:
+        """Whether a begun run was elsewhere, and what it might spend there (US dollars; None: no limit)."""
+        line = next((line for line in self._started() if line["run_id"] == run_id), {})
+        return bool(line.get("away")), line.get("max_cost_usd")
+
+    def _started(self) -> list[dict[str, Any]]:
+        with understood(f"{self.path / STARTED}"):
+            return [json.loads(line) for line in whole_lines(self.path / STARTED)]
 
     def artifacts(self, task: str, trial: int) -> Path:
         """Where the files of a trial lie."""
-        return self.path / "artifacts" / slug(task) / f"trial-{trial}"
+        return artifacts_of(self.path, task, trial)
 
     def note(self, **entries: Any) -> None:
         """Write `entries` into the manifest, atomically."""
@@ -183,6 +202,11 @@ def _leaves(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
             yield from _leaves(inner, f"{above}{key}.")
         else:
             yield f"{above}{key}", inner
+
+
+def artifacts_of(folder: Path, task: str, trial: int) -> Path:
+    """Where the files of a trial lie in a batch folder."""
+    return folder / "artifacts" / slug(task) / f"trial-{trial}"
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from agentforge.orchestrator.eventlog import Listener
 logger = logging.getLogger(__name__)
 DEFECT = "defect"
 """The fault of a trial that an unforeseen exception ended."""
+LOST = "node_lost"
+"""The fault of a trial whose machine went away; the runner begins it again."""
 
 
 class Executor(Protocol):

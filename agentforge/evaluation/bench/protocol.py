@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from agentforge.config.settings import Settings
 from agentforge.core.base import Frozen
@@ -18,6 +18,10 @@ from agentforge.orchestrator.eventlog import Listener
 Status = Literal["final", "ungraded", "infra", "cost", "interrupted"]
 """`final` counts and is never run again. `ungraded` waits for `Grader.grade`. The rest says nothing of the
 candidate (our own trouble, the batch's money, a signal): the next `--resume` runs it again."""
+
+
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+"""Of an artifact: it stays in its folder, whoever names it."""
 
 
 class BenchTask(Frozen):
@@ -85,7 +89,7 @@ class TrialOutcome(Frozen):
     agents: dict[str, bool] = {}
     specialists: list[str] = []
     extra: dict[str, Any] = {}
-    artifacts: dict[str, bytes] = {}
+    artifacts: dict[FileName, bytes] = {}
     status: Status = "final"
 
     @property

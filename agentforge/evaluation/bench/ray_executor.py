@@ -1,7 +1,8 @@
 """Trials on the nodes of a Ray cluster. Rows, the ledger and the decisions stay with the one who asked.
 
 Each node needs this package, a container engine and what the suite reads, at the same paths. The model's key
-is never sent: every node takes it from its own environment.
+is never sent: every node takes it from its own environment. Ray trusts its nodes (it exchanges pickles): a
+cluster is as safe as the worst of them.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import os
 import platform
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
 from agentforge.config.load import load_settings
-from agentforge.core.errors import AgentForgeError, EnvironmentFault, UsageError
+from agentforge.core.errors import AgentForgeError, EnvironmentFault, RecordError, UsageError
 from agentforge.core.events import Event
-from agentforge.evaluation.bench.executor import carry_out, infra
+from agentforge.evaluation.bench.executor import LOST, carry_out, infra
 from agentforge.evaluation.bench.protocol import TrialOutcome, TrialSpec
 from agentforge.evaluation.bench.suites import open_bench
 from agentforge.orchestrator.eventlog import Listener
@@ -34,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 ENGINE_SLOT = "engine_slot"
 """Resource of a node: how many trials its container engine takes at a time."""
-LOST_NODES = 3
-"""So often is a trial begun again whose node or worker went away."""
+MAX_RECORD_MB = 512
+"""Of a run's record, unpacked."""
 CPUS = 0.5
 """Processors a trial asks of its node; the sandbox has its own limit."""
 HEARD_S = 30.0
@@ -96,23 +98,20 @@ class RayExecutor:
         self._slots = min(self._slots, slots) if self._address is None else self._slots
 
     async def run(self, spec: TrialSpec, listener: Listener) -> TrialOutcome:
-        """One trial, begun again elsewhere when its node is lost.
-
-        What a lost node had paid cannot be known; the whole limit of the trial is charged for it.
-        """
-        lost = 0.0
-        for attempt in range(LOST_NODES + 1):
-            try:
-                outcome, record = await self._remote(spec)
-            except _ray().exceptions.RayError as error:
-                if attempt == LOST_NODES or not _is_loss(error):
-                    return _charged(infra(spec, f"Ray: {error}"[:300], type(error).__name__), lost, attempt)
-                lost += spec.settings.limits.max_cost_usd or 0.0
+        """One trial. What a lost node had paid cannot be known: the whole limit of the trial is charged."""
+        try:
+            outcome, record = await self._remote(spec)
+        except _ray().exceptions.RayError as error:
+            if _is_loss(error):
                 logger.warning("trial %s was lost with its node: %s", spec.task.id, type(error).__name__)
-                continue
+                return _lost(spec, error)
+            return infra(spec, f"Ray: {error}"[:300], type(error).__name__)
+        try:
             await asyncio.to_thread(_bring_home, record, spec)
-            return _charged(outcome, lost, attempt)
-        raise AssertionError("the loop ends in a return")
+        except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, RecordError) as error:
+            what = f"the record that came home cannot be kept: {error}"[:300]
+            return _spoiled(outcome, infra(spec, what, type(error).__name__))
+        return outcome
 
     async def _remote(self, spec: TrialSpec) -> tuple[TrialOutcome, bytes]:
         ray = _ray()
@@ -151,12 +150,16 @@ def _stop(reference: ObjectRef[Any]) -> None:
     ray.wait([reference], timeout=HEARD_S)
 
 
-def _charged(outcome: TrialOutcome, lost: float, attempts: int) -> TrialOutcome:
-    if not attempts:
-        return outcome
-    extra = {**outcome.extra, "lost_attempts": attempts, "lost_usd": lost}
-    cost = (outcome.cost_usd or 0.0) + lost if lost else outcome.cost_usd
-    return outcome.model_copy(update={"extra": extra, "cost_usd": cost})
+def _lost(spec: TrialSpec, error: Exception) -> TrialOutcome:
+    limit = spec.settings.limits.max_cost_usd if spec.settings.model.configured else 0.0
+    outcome = infra(spec, f"lost with its node: {error}"[:300], LOST)
+    return outcome.model_copy(update={"cost_usd": limit})
+
+
+def _spoiled(outcome: TrialOutcome, trouble: TrialOutcome) -> TrialOutcome:
+    """It was paid for all the same."""
+    paid = ("cost_usd", "calls", "tokens_in", "tokens_out", "wallclock")
+    return trouble.model_copy(update={name: getattr(outcome, name) for name in paid})
 
 
 def _without_secrets(spec: TrialSpec) -> dict[str, Any]:
@@ -178,9 +181,20 @@ def _taken_out(settings: dict[str, Any], prefix: str = "") -> list[str]:
 
 
 def _bring_home(record: bytes, spec: TrialSpec) -> None:
-    """Unpack the run's record into the batch folder; names from elsewhere cannot lead outside of it."""
-    with tarfile.open(fileobj=io.BytesIO(record)) as archive:
-        archive.extractall(RunStore(spec.folder).runs, filter="data")
+    """Unpack the run's record into the batch folder: files of this one run, and no more than a record has.
+
+    Raises `RecordError`, and what `tarfile` and the file system raise.
+    """
+    left = MAX_RECORD_MB * 2**20
+    with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:
+        for member in archive:
+            own = member.name.split("/")[0] == spec.run_id and ".." not in member.name.split("/")
+            if not own or not (member.isreg() or member.isdir()):
+                raise RecordError(f"{member.name!r} is no part of the record of {spec.run_id}")
+            left -= member.size
+            if left < 0:
+                raise RecordError(f"the record of {spec.run_id} is larger than {MAX_RECORD_MB} MB")
+            archive.extract(member, RunStore(spec.folder).runs, filter="data")
 
 
 def _on_a_node(message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

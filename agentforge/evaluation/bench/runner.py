@@ -15,7 +15,7 @@ from agentforge.core.errors import AgentForgeError, EnvironmentFault, LimitReach
 from agentforge.core.events import Event
 from agentforge.evaluation.bench.attempt import can_resume, paid
 from agentforge.evaluation.bench.batch import BatchFolder, Key, open_batch, refuse_other_identity
-from agentforge.evaluation.bench.executor import DEFECT, Executor, LocalExecutor
+from agentforge.evaluation.bench.executor import DEFECT, LOST, Executor, LocalExecutor
 from agentforge.evaluation.bench.identity import about_batch, identity_of, lasting, session
 from agentforge.evaluation.bench.preflight import check_room
 from agentforge.evaluation.bench.protocol import (
@@ -43,6 +43,8 @@ from agentforge.orchestrator.workflow import Workflow
 
 INFRA_IN_A_ROW = 5
 """So many trials spoiled by our own trouble, one after the other, and the batch stops."""
+LOST_NODES = 3
+"""So often is a trial begun again whose node or worker went away."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ async def run_batch(
             "max_cost_usd_per_instance": request.settings.limits.max_cost_usd,
         }
         begun = session(request.workers, len(plan.tasks), request.trials, request.seed, limits)
-        folder.note(sessions=[*folder.manifest.get("sessions", ()), begun])
+        chosen = dict.fromkeys([*folder.manifest.get("tasks", ()), *about["tasks"]])
+        folder.note(sessions=[*folder.manifest.get("sessions", ()), begun], tasks=list(chosen))
         batch = Batch(request, plan, folder, watcher, make_executor(plan.bench, request))
         return await batch.carry_out()
 
@@ -183,7 +186,7 @@ class Batch:
         await self.plan.bench.preflight(tasks)
         await self._identify_model()
         known = self.folder.manifest.get("self_check")
-        if known is not None and (known.get("skipped") or not known.get("problems")):
+        if known is not None and (known.get("skipped") or self._vouched(known)):
             return
         if self.request.skip_self_check:
             self.folder.note(self_check={**(known or {}), "skipped": True})
@@ -191,15 +194,21 @@ class Batch:
         self.watcher.phase("self-check of the judge: references must pass, known-bad programs must fail")
         check = await self.plan.bench.self_check(self.plan.tasks)
         if check is None:
-            self.folder.note(self_check={"available": False})
+            self.folder.note(self_check=known or {"available": False})
             return
-        self.folder.note(self_check=check.model_dump(mode="json"))
+        covered = () if known is None or known.get("problems") else known.get("tasks", ())
+        told = {**check.model_dump(mode="json"), "tasks": list(dict.fromkeys((*covered, *self._tasks)))}
+        self.folder.note(self_check=told)
         if check.problems:
             raise EnvironmentFault(
                 f"the judge of {check.suite} cannot be trusted: {'; '.join(check.problems[:3])}"
                 + (f"; and {len(check.problems) - 3} more" if len(check.problems) > 3 else ""),
                 hint="leave these out by --filter, or score all the same with --resume --skip-self-check",
             )
+
+    def _vouched(self, known: dict[str, Any]) -> bool:
+        """Whether an earlier self-check covers these tasks too: a batch may grow."""
+        return not known.get("problems") and set(self._tasks) <= set(known.get("tasks", ()))
 
     async def _identify_model(self) -> None:
         """Keep what the endpoint says of its model; refuse another one under the same name."""
@@ -216,13 +225,12 @@ class Batch:
 
     async def _work(self) -> None:
         self._begun = self.folder.begun()
-        home = self.folder.path
         spent = sum(row.cost_usd or 0.0 for row in paid_rows(self.folder.rows))
-        spent += sum(paid(home, run_id)[0] for run_id in self._begun.values())
+        spent += sum(self._paid_by_the_dead(run_id)["cost_usd"] or 0.0 for run_id in self._begun.values())
         limits = self.request.settings.limits
         slots = min(self.executor.slots, len(self._todo))
         self._purse = Purse(self.request.max_cost_usd, limits.max_cost_usd, slots=slots, spent=spent)
-        await asyncio.gather(*(self._worker(number) for number in range(slots)))
+        await _all_or_none([asyncio.ensure_future(self._worker(number)) for number in range(slots)])
 
     async def _worker(self, number: int) -> None:
         while self._todo and self.stopped is None:
@@ -250,11 +258,15 @@ class Batch:
         run_id = begun if begun is not None and resumes else new_run_id(datetime.now(UTC))
         spec = self._spec(key, run_id, claim, earlier, resumes=resumes)
         if not resumes:
-            await _durably(lambda: self.folder.begin(run_id, key))
+            away = not self.executor.resumes
+            usd = spec.settings.limits.max_cost_usd if spec.settings.model.configured else 0.0
+            await _durably(lambda: self.folder.begin(run_id, key, away=away, max_cost_usd=usd))
         self.watcher.started(worker, spec)
         outcome = await self.executor.run(spec, lambda event: self.watcher.event(worker, event))
         outcome = self._crashed_again(key, self._judged_by_the_purse(self._priced(spec, outcome), claim))
         await self._keep(worker, self._row(spec, outcome), outcome.artifacts)
+        if outcome.extra.get("fault") == LOST and self._times(key, LOST) <= LOST_NODES:
+            self._todo.append(key)  # with a claim of its own
         self._watch_trouble(outcome)
         return max(0.0, (outcome.cost_usd or 0.0) - earlier)
 
@@ -282,7 +294,7 @@ class Batch:
 
     def _priced(self, spec: TrialSpec, outcome: TrialOutcome) -> TrialOutcome:
         """A trial that broke down was paid for all the same: its run's record says how much."""
-        if outcome.status != "infra" or outcome.calls:
+        if outcome.status != "infra" or outcome.calls or outcome.extra.get("fault") == LOST:
             return outcome
         return outcome.model_copy(update=_spend(self.folder.path, spec.run_id))
 
@@ -302,11 +314,13 @@ class Batch:
         """A defect of ours may be bad luck once; where it comes again it is our failure, and it counts."""
         if outcome.extra.get("fault") != DEFECT:
             return outcome
-        name, trial = key
-        before = [row for row in self.folder.rows if (row.problem, row.trial) == (name, trial)]
-        if not any((row.model_extra or {}).get("fault") == DEFECT for row in before):
+        if not self._times(key, DEFECT):
             return outcome
         return outcome.model_copy(update={"status": "final", "error_class": "crash"})
+
+    def _times(self, key: Key, fault: str) -> int:
+        rows = (row for row in self.folder.rows if (row.problem, row.trial) == key)
+        return sum((row.model_extra or {}).get("fault") == fault for row in rows)
 
     def _watch_trouble(self, outcome: TrialOutcome) -> None:
         self._infra = self._infra + 1 if outcome.status == "infra" else 0
@@ -329,6 +343,7 @@ class Batch:
                 **fields,
                 "artifacts": sorted(outcome.artifacts),
                 "written": datetime.now(UTC).isoformat(timespec="seconds"),
+                "run_id": spec.run_id,
                 **extra,
             }
         )
@@ -338,7 +353,13 @@ class Batch:
         name, trial = key
         extra = {"run_id": run_id, "summary": "its process died", "status": "interrupted"}
         row = {**self._common(self._tasks[name], trial), "passed": False, "error_class": "infra", **extra}
-        return TrialRow.model_validate(row | _spend(self.folder.path, run_id))
+        return TrialRow.model_validate(row | self._paid_by_the_dead(run_id))
+
+    def _paid_by_the_dead(self, run_id: str) -> dict[str, Any]:
+        """Of a run elsewhere nobody can say it: its whole limit counts, and none is an unknown price."""
+        known = _spend(self.folder.path, run_id)
+        away, limit = self.folder.granted(run_id)
+        return {**known, "cost_usd": limit} if away and not known["calls"] else known
 
     def _common(self, task: BenchTask, trial: int) -> dict[str, Any]:
         identity = self.folder.manifest["identity"]
@@ -363,10 +384,11 @@ class Batch:
         self.watcher.finished(worker, row)
 
     async def _grade(self) -> None:
+        planned = set(self.plan.keys)
         waiting = [
             Ungraded(row, self.folder.artifacts(row.problem, row.trial))
             for key, row in self.folder.current.items()
-            if row.status == "ungraded" and key in set(self.plan.keys)
+            if row.status == "ungraded" and key in planned
         ]
         bench = self.plan.bench
         if waiting and isinstance(bench, Grader):
@@ -396,6 +418,16 @@ class Batch:
 def _spend(home: Path, run_id: str) -> dict[str, Any]:
     cost, calls, tokens_in, tokens_out = paid(home, run_id)
     return {"cost_usd": cost, "calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out}
+
+
+async def _all_or_none(workers: Sequence[asyncio.Future[None]]) -> None:
+    """To the end of all; what ends one ends the others, before the folder is given to somebody else."""
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
 
 
 async def _durably(work: Callable[[], None]) -> None:

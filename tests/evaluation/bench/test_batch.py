@@ -121,6 +121,9 @@ def test_runs_of_which_no_row_tells_are_known(tmp_path: Path) -> None:
         folder.begin("r2", ("b", 0))
     with opened(tmp_path, resume=True) as folder:
         assert folder.begun() == {("b", 0): "r2"}
+        assert folder.granted("r2") == (False, None)
+        folder.begin("r3", ("c", 0), away=True, max_cost_usd=0.5)
+        assert folder.granted("r3") == (True, 0.5)
 
 
 def test_artifacts_are_there_before_their_row(tmp_path: Path) -> None:

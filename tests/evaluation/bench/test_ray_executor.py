@@ -108,12 +108,13 @@ async def test_a_killed_node_loses_no_instance_and_doubles_none(cluster: Any, tm
             end = await run_batch(request, Silent(), lambda bench, wanted: executor)
         reaper.join()
     rows = read_trials(tmp_path / "out")
-    assert sorted(row.problem for row in rows) == sorted(TASKS)
-    assert all(row.passed for row in rows), [row.model_extra for row in rows]
+    final = [row for row in rows if row.status == "final"]
+    assert sorted(row.problem for row in final) == sorted(TASKS)
+    assert all(row.passed for row in final), [row.model_extra for row in final]
     assert end.summary["outcomes"] == {"passed": 3}
-    lost = [row for row in rows if (row.model_extra or {}).get("lost_attempts")]
-    assert [row.cost_usd for row in lost] == [pytest.approx(LIMIT_USD, abs=0.1)]
-    for row in rows:
+    [lost] = [row for row in rows if row.status != "final"]
+    assert (lost.cost_usd, (lost.model_extra or {})["fault"]) == (LIMIT_USD, "node_lost")
+    for row in final:
         assert (tmp_path / "out" / "runs" / row.run_id / "events.jsonl").exists()  # type: ignore[attr-defined]
 
 

@@ -16,10 +16,11 @@ from pydantic import SecretStr
 
 from agentforge.config.settings import ModelSettings, Price, Settings
 from agentforge.core.chat import Message, ModelRequest
-from agentforge.core.errors import ConfigError, EnvironmentFault, LimitReached, UsageError
+from agentforge.core.errors import ConfigError, EnvironmentFault, LimitReached, RecordError, UsageError
 from agentforge.core.events import Event
 from agentforge.evaluation.bench import runner
-from agentforge.evaluation.bench.batch import Key, read_manifest, read_trials
+from agentforge.evaluation.bench.batch import BatchFolder, Key, read_manifest, read_trials
+from agentforge.evaluation.bench.executor import LOST
 from agentforge.evaluation.bench.protocol import (
     Bench,
     BenchTask,
@@ -277,6 +278,80 @@ async def test_a_judge_that_cannot_be_trusted_scores_nothing(
     await batch(suite, resume=True, skip_self_check=True)
     assert read_manifest(tmp_path / "out")["self_check"]["skipped"], "and the manifest says so"
     assert len(suite.seen) == 4
+
+
+async def test_tasks_that_a_batch_grows_by_are_checked_too(batch: Callable[..., Any], tmp_path: Path) -> None:
+    suite = Suite(check=SelfCheck(suite="given", references=1, mutants=1))
+    await batch(suite, selection=Selection(instances=("t0",)))
+    suite.check = SelfCheck(suite="given", references=1, mutants=1, problems=("t1: the reference fails",))
+    await batch(suite, selection=Selection(instances=("t0",)), trials=2, resume=True)
+    with pytest.raises(EnvironmentFault, match="t1: the reference fails"):
+        await batch(suite, selection=Selection(instances=("t1",)), resume=True)
+    assert [task for task, *_ in suite.seen] == ["t0", "t0"]
+    assert read_manifest(tmp_path / "out")["tasks"] == ["t0", "t1"]
+
+
+async def test_a_check_that_is_asked_for_later_is_made(batch: Callable[..., Any]) -> None:
+    suite = Suite(size=1)
+    await batch(suite)
+    suite.check = SelfCheck(suite="given", references=1, mutants=0, problems=("t0: does not resolve",))
+    with pytest.raises(EnvironmentFault, match="t0: does not resolve"):
+        await batch(suite, trials=2, resume=True)
+
+
+async def test_every_row_names_its_run_so_that_no_trial_is_told_twice(
+    batch: Callable[..., Any], tmp_path: Path
+) -> None:
+    def missing(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        return TrialOutcome(status="infra", error_class="image_missing", extra={"verdict": "image_missing"})
+
+    await batch(Suite(missing, size=1))
+    await batch(Suite(size=1), resume=True)
+    assert [row.status for row in read_trials(tmp_path / "out")] == ["infra", "final"]
+
+
+async def test_a_trial_lost_with_its_machine_is_begun_again_out_of_money_of_its_own(
+    batch: Callable[..., Any], tmp_path: Path
+) -> None:
+    def lost_once(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        if len(suite.seen) > 1:
+            return passed(task, context)
+        return TrialOutcome(status="infra", error_class="infra", cost_usd=0.5, extra={"fault": LOST})
+
+    suite = Suite(lost_once, size=1)
+    own = Settings(workflow="retry", model=PRICED)
+    settings = own.model_copy(update={"limits": own.limits.model_copy(update={"max_cost_usd": 0.5})})
+    end = await batch(suite, settings=settings, max_cost_usd=0.8)
+    assert [round(limit or 0, 2) for *_, limit in suite.seen] == [0.5, 0.3], "never more than the batch has"
+    first, second = read_trials(tmp_path / "out")
+    assert (first.status, first.cost_usd, second.status, second.passed) == ("infra", 0.5, "final", True)
+    assert end.summary["cost_usd"] == pytest.approx(0.6)
+
+
+async def test_a_trial_that_is_always_lost_ends(batch: Callable[..., Any]) -> None:
+    def lost(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        return TrialOutcome(status="infra", error_class="infra", extra={"fault": LOST})
+
+    suite = Suite(lost, size=1)
+    end = await batch(suite)
+    assert len(suite.seen) == 1 + runner.LOST_NODES
+    assert (end.summary["final"], end.summary["unpriced_trials"]) == (0, 4), "nobody knows what they cost"
+
+
+async def test_what_ends_one_worker_ends_the_others_before_the_folder_is_given_away(
+    batch: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = Suite(size=4)
+
+    def full(self: BatchFolder, row: TrialRow, artifacts: object = None) -> None:
+        raise RecordError("no space left")
+
+    monkeypatch.setattr(BatchFolder, "append", full)
+    with pytest.raises(RecordError, match="no space"):
+        await batch(suite, workers=2)
+    seen = len(suite.seen)
+    await asyncio.sleep(0.1)
+    assert len(suite.seen) == seen <= 3
 
 
 async def test_a_judge_in_batch_grades_what_waits_and_the_trial_is_paid_once(
