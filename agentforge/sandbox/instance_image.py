@@ -43,6 +43,7 @@ MAX_FILES = 200_000
 _READ_TIMEOUT_S = 180.0
 _RECIPE = "3"
 _NO_COMMIT = 41
+_OTHER_COMMIT = 42
 # A file, since older gits do not take `safe.directory` from the command line.
 _GIT = """set -e
 export HOME="${TMPDIR:-/tmp}" GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0
@@ -50,8 +51,11 @@ printf '[safe]\\n\\tdirectory = *\\n[core]\\n\\tfsmonitor = false\\n\\thooksPath
  > "$HOME/.gitconfig"
 cd "$1"
 """
+# A published image is at the commit, or at one of its maker's own on top: what lies further holds later work.
 _READ = f"""{_GIT}
 git cat-file -e "$2^{{commit}}" 2>/dev/null || exit {_NO_COMMIT}
+git merge-base --is-ancestor "$2" HEAD || exit {_OTHER_COMMIT}
+[ "$(git rev-list --count "$2..HEAD")" -le 1 ] || exit {_OTHER_COMMIT}
 git rev-parse --verify 'HEAD^{{commit}}'
 git ls-files -z > "$HOME/list"
 exec tar --null --no-recursion --hard-dereference --ignore-failed-read -T "$HOME/list" -cf - 2>/dev/null
@@ -136,10 +140,17 @@ def read_checkout(
             f"{image}: its {CHECKOUT} does not know the commit {commit[:12]}",
             hint="this image belongs to another instance; see --image-map",
         )
-    head, _, archive = bytes(output.data).partition(b"\n")
+    if ended.exit_code == _OTHER_COMMIT:
+        raise ImageError(
+            f"{image}: its {CHECKOUT} is not at the commit {commit[:12]}, or has others on top of it",
+            hint="this image belongs to another instance; see --image-map, or give --mirrors",
+        )
     if ended.exit_code != 0:
         said = bytes(output.data[-300:]).decode("utf-8", "replace").strip()
         raise ImageError(f"{image}: its {CHECKOUT} cannot be read (exit code {ended.exit_code}): {said}")
+    end = output.data.find(b"\n")
+    head, archive = bytes(output.data[:end]), bytes(memoryview(output.data)[end + 1 :])
+    output.data = bytearray()  # a second copy of a large tree is enough
     return Checkout(unpack_tree(archive, image), head.decode("ascii", "replace").strip())
 
 
@@ -154,7 +165,7 @@ def unpack_tree(archive: bytes, image: str) -> Tree:
                     files[member.name] = entry
                 if len(files) > MAX_FILES:
                     raise ImageError(f"{image}: its {CHECKOUT} holds more than {MAX_FILES} files")
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise ImageError(f"{image}: the archive of its {CHECKOUT} is damaged: {error}") from error
     links = {path for path, entry in files.items() if entry.mode == "120000"}
     for path in files:
@@ -199,7 +210,7 @@ def python_of(client: DockerClient, image: str) -> tuple[int, int]:
     """Version of the Python in an agent's image, (0, 0) where the image does not say."""
     found = get_image(client, image)
     major, _, minor = (found.labels.get(PYTHON, "") if found is not None else "").partition(".")
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
 
 
 def _derive(

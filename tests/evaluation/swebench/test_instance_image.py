@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -21,8 +25,8 @@ from agentforge.evaluation.swebench.rows import read_row
 from agentforge.sandbox import DockerSandbox
 from agentforge.sandbox.container import Guard
 from agentforge.sandbox.engine import connect
-from agentforge.sandbox.instance_image import agent_image, python_of, read_checkout
-from tests.evaluation.swebench.instances import AREA, FIXED, HIDDEN, SECRET, Project, row
+from agentforge.sandbox.instance_image import _READ, agent_image, python_of, read_checkout, unpack_tree
+from tests.evaluation.swebench.instances import AREA, FIXED, HIDDEN, SECRET, Project, git, row
 
 LOOK = """for place in / /testbed /workspace/repo /opt/env; do ls -a $place; done
 find / -xdev -name .git -o -xdev -name packed-refs 2>/dev/null
@@ -97,6 +101,37 @@ async def test_af33_the_agents_tree_and_image_hold_no_later_history(
         assert task_of(instance, "x", image, python=python).test_command is None
     finally:
         await sandbox.close()
+
+
+def test_a_checkout_that_holds_later_work_is_refused(project: Project, tmp_path: Path) -> None:
+    """The script alone, in a repository of our own."""
+
+    def read(commit: str, *then: str) -> int:
+        if then:
+            subprocess.run(["git", *then], cwd=copy, check=True, capture_output=True)
+        argv = ["sh", "-c", _READ, "sh", str(copy), commit]
+        environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+        return subprocess.run(argv, env=environment, capture_output=True).returncode
+
+    copy = tmp_path / "copy"
+    subprocess.run(["git", "clone", "-q", str(project.path), str(copy)], check=True)
+    own = ("-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "m")
+    assert read(project.base) == 0
+    assert read("0" * 40) == 41
+    later = git(copy, "rev-parse", "origin/later").strip()
+    assert read(later) == 42, "an image of an earlier instance"
+    assert read(project.base, *own) == 0, "as whoever made the image left it"
+    assert read(project.base, *own) == 42
+
+
+def test_a_damaged_archive_is_one_clear_error() -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        member = tarfile.TarInfo("a")
+        member.pax_headers = {"GNU.sparse.map": "x,y", "GNU.sparse.size": "3"}
+        archive.addfile(member)
+    with pytest.raises(ImageError, match="damaged"):
+        unpack_tree(buffer.getvalue(), "image")
 
 
 @pytest.mark.docker
