@@ -147,9 +147,11 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keep_predictions(values: dict[str, Any]) -> None:
+    from agentforge.evaluation.bench.batch import MANIFEST
     from agentforge.evaluation.swebench.bench import collect_predictions
 
-    if values["out"] is not None and (values["out"] / "artifacts").is_dir():
+    # Another tool's folder may have `artifacts` and a `preds.json` that is not ours to write.
+    if not values["dry_run"] and values["out"] is not None and (values["out"] / MANIFEST).is_file():
         collect_predictions(values["out"])
 
 
@@ -165,11 +167,24 @@ def _afterwards(values: dict[str, Any], code: int) -> int:
             gone = remove_pulled(values["out"])
             tell(f"removed {len(gone)} images that this batch pulled", label="images")
         if values["submit"]:
+            _require_all(values["out"])
             name = values["name"] or values["out"].absolute().name
             submit(values["dataset"], values["split"], values["out"] / PREDICTIONS, name)
     except AgentForgeError as error:
         return report_failure(error)
     return code
+
+
+def _require_all(folder: Path) -> None:
+    """A submission cannot be taken back, and what it lacks counts as failed. Raises `UsageError`."""
+    from agentforge.evaluation.swebench.bench import without_prediction
+
+    missing = without_prediction(folder)
+    if missing:
+        raise UsageError(
+            f"nothing was submitted: {len(missing)} instances have not been tried, {missing[0]} first",
+            hint="go on with --resume --submit",
+        )
 
 
 def _path(path: Path | None) -> str | None:

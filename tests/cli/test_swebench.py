@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from agentforge.core.errors import EnvironmentFault, UsageError
+from agentforge.evaluation.bench.batch import open_batch
+from agentforge.evaluation.swebench.bench import PREDICTION, collect_predictions, without_prediction
 from agentforge.evaluation.swebench.rows import CLASSIC
 from agentforge.evaluation.swebench.submit import submit, subset_of
+from agentforge.evaluation.trials import TrialRow
 from tests.cli.conftest import Ended
 from tests.evaluation.swebench.instances import make_project, row, write_rows
 
@@ -57,6 +60,25 @@ def test_what_cannot_be_is_one_clear_error(cli: Cli, rows: Path, tmp_path: Path)
     old = write_rows(tmp_path / "classic.jsonl", classic)
     refused(2, "eval_script", "--predictions", str(given), dataset=old)
     refused(2, "--complete-from", "--predictions", str(given), "--resume", dataset=old)
+
+
+def test_predictions_are_of_the_trials_that_count_and_only_in_a_folder_of_ours(
+    cli: Cli, rows: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    (other / "artifacts").mkdir(parents=True)
+    (other / "preds.json").write_text("theirs")
+    line = ("bench", "swebench", "--dataset", str(rows), "--workflow", "search", "--out", str(other))
+    cli(*line).assert_one_clear_line(2, "not a batch folder")
+    assert (other / "preds.json").read_text() == "theirs"
+    given = {PREDICTION: b'{"instance_id": "x", "model_name_or_path": "m", "model_patch": "diff"}'}
+    with open_batch(tmp_path / "out", {}, {"tasks": ["x", "y", "z"]}) as folder:
+        for name, status in (("x", "ungraded"), ("y", "cost")):
+            kept = TrialRow(run="r", problem=name, passed=False, status=status, artifacts=[PREDICTION])
+            folder.append(kept, {PREDICTION: given[PREDICTION].replace(b'"x"', f'"{name}"'.encode())})
+        folder.append(TrialRow(run="r", problem="z", passed=False, status="final"))
+    assert list(json.loads(collect_predictions(tmp_path / "out").read_text())) == ["x"]
+    assert without_prediction(tmp_path / "out") == ("y",)
 
 
 def test_submission_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from agentforge.config.settings import Settings
 from agentforge.core.errors import AgentForgeError, ConfigError, ImageError, RecordError, UsageError
 from agentforge.core.events import Notice
 from agentforge.evaluation.bench.attempt import Ran, attempt, measured
+from agentforge.evaluation.bench.batch import artifacts_of, read_manifest, read_trials
 from agentforge.evaluation.bench.preflight import check_engine
 from agentforge.evaluation.bench.protocol import BenchTask, Grade, TrialContext, TrialOutcome, Ungraded
 from agentforge.evaluation.suites.protocol import SelfCheck
@@ -39,6 +40,7 @@ from agentforge.evaluation.swebench.predictions import (
     write_predictions,
 )
 from agentforge.evaluation.swebench.rows import Row
+from agentforge.evaluation.trials import TrialRow
 from agentforge.orchestrator.eventlog import Listener
 from agentforge.orchestrator.result import RunResult
 from agentforge.orchestrator.service import choose_workflow, run_fix, scratch_folder
@@ -124,11 +126,11 @@ class SwebenchPredictions:
         options, instance = self._options, self._rows[name].instance
         mirrors = Path(options.mirrors) if options.mirrors else None
         settings = context.settings.model_copy(update={"tests_scope": options.tests})
-        premises = Premises(settings.sandbox, mirrors, options.pull)
+        premises = Premises(settings.sandbox, mirrors, options.pull, partial(note_pulled, context.folder))
         with scratch_folder(settings.data_home, "swebench") as scratch:
             prepared = await prepare(instance, premises, scratch, lambda text: listener(Notice(text=text)))
             if prepared.pulled:
-                await asyncio.to_thread(note_pulled, context.folder, prepared.image, instance.image)
+                await asyncio.to_thread(note_pulled, context.folder, prepared.image)
             with repository(prepared.tree, scratch) as source:
                 task = task_of(
                     instance, str(source), prepared.image, hints=options.hints, python=prepared.python
@@ -171,6 +173,9 @@ class Swebench(SwebenchPredictions):
         if not self._options.check_gold:
             return None
         rows = {task.id: self._whole(task.id) for task in tasks}
+        unknown = [name for name, row in rows.items() if not isinstance(row.get("patch"), str)]
+        if unknown:
+            raise ConfigError(f"{self._source}: {unknown[0]} has no reference patch to check by")
         gold = [
             Prediction(instance_id=name, model_name_or_path="gold", model_patch=row["patch"])
             for name, row in rows.items()
@@ -241,12 +246,27 @@ def grade_of(judged: Judged) -> Grade:
 def collect_predictions(folder: Path) -> Path:
     """`preds.json` of a batch folder, rebuilt from what its trials left: the first trial of each instance.
 
-    Raises `RecordError` where a prediction is damaged.
+    A trial that does not count (the batch's money ended in it), or that has left no patch this time, gives
+    none. Raises `RecordError` where a prediction is damaged.
     """
-    places = sorted(folder.glob(f"artifacts/*/trial-0/{PREDICTION}"))
+    rows = {row.problem: row for row in read_trials(folder) if row.trial == 0}
+    kept = [name for name, row in sorted(rows.items()) if _predicted(row)]
     target = folder / PREDICTIONS
-    write_predictions(target, [_read(place) for place in places])
+    write_predictions(target, [_read(artifacts_of(folder, name, 0) / PREDICTION) for name in kept])
     return target
+
+
+def _predicted(row: TrialRow) -> bool:
+    left = (row.model_extra or {}).get("artifacts") or ()
+    return row.status in ("final", "ungraded") and PREDICTION in left
+
+
+def without_prediction(folder: Path) -> tuple[str, ...]:
+    """Instances of a batch folder whose first trial is still to be made."""
+    planned = read_manifest(folder).get("tasks", ())
+    rows = {row.problem: row for row in read_trials(folder) if row.trial == 0}
+    made = {name for name, row in rows.items() if row.status in ("final", "ungraded")}
+    return tuple(name for name in dict.fromkeys((*planned, *rows)) if name not in made)
 
 
 def _kept(waiting: Ungraded) -> Prediction:
@@ -263,7 +283,9 @@ def _read(place: Path) -> Prediction:
 def _given(prediction: Prediction) -> TrialOutcome:
     text = prediction.model_dump_json(indent=1).encode()
     extra = {"workflow": "given predictions", "model_name_or_path": prediction.model_name_or_path}
-    return TrialOutcome(status="ungraded", error_class="ungraded", extra=extra, artifacts={PREDICTION: text})
+    return TrialOutcome(
+        status="ungraded", error_class="ungraded", cost_usd=0.0, extra=extra, artifacts={PREDICTION: text}
+    )
 
 
 def _about(given: Submission) -> dict[str, Any]:
@@ -297,8 +319,6 @@ def _image_map(path: str | None) -> dict[str, str]:
 
 def waiting_for_grades(folder: Path) -> tuple[str, ...]:
     """Instances of a batch folder whose prediction is there and whose grade is not. Raises `UsageError`."""
-    from agentforge.evaluation.bench.batch import read_trials
-
     newest = {(row.problem, row.trial): row for row in read_trials(folder)}
     found = [name for (name, _), row in newest.items() if row.status == "ungraded"]
     if not found:

@@ -36,9 +36,9 @@ def load_dataset(source: str, split: str = "test", complete_from: str | None = N
     Blocks. Raises `ConfigError` for a file that is no dataset, `EnvironmentFault` where the hub is needed
     and cannot be had.
     """
-    records = _records(source, split)
+    records = _objects(source, split)
     if complete_from is not None:
-        others = {str(record.get("instance_id")): record for record in _records(complete_from, split)}
+        others = {str(record.get("instance_id")): record for record in _objects(complete_from, split)}
         records = [completed(record, others) for record in records]
     rows = tuple(read_row(record, f"{source}: row {number}") for number, record in enumerate(records, 1))
     if not rows:
@@ -58,6 +58,14 @@ def require_gradable(rows: Sequence[Row], source: str) -> None:
         raise ConfigError(
             f"{source}: {len(lacking)} of {len(rows)} rows have no {', '.join(names)}", hint=HOW_TO_COMPLETE
         )
+
+
+def _objects(source: str, split: str) -> list[dict[str, Any]]:
+    records = _records(source, split)
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, Mapping):
+            raise ConfigError(f"{source}: row {number}: is not an object")
+    return records
 
 
 def _records(source: str, split: str) -> list[dict[str, Any]]:

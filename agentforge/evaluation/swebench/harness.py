@@ -27,6 +27,7 @@ from agentforge.evaluation.swebench.outcomes import Judged, judged_by_logs, judg
 from agentforge.evaluation.swebench.predictions import PREDICTIONS, Prediction, write_predictions
 from agentforge.orchestrator.store import recorded_in, write_atomically
 from agentforge.sandbox import labels
+from agentforge.sandbox.base_image import get_image
 from agentforge.sandbox.engine import connect, engine_errors
 
 MODULE = "swebench.harness.run_evaluation"
@@ -64,6 +65,11 @@ class Order:
     timeout_s: int
 
     @property
+    def images(self) -> dict[str, str]:
+        """Image by instance id, as the rows name them."""
+        return {name: str(row.get("image")) for name, row in self.rows.items()}
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What a verdict depends on beside the patch."""
         return {"harness": harness_version(), "dataset": self.dataset_hash, "timeout_s": self.timeout_s}
@@ -91,14 +97,29 @@ async def grade(order: Order, folder: Path, settle: Settle) -> None:
 async def _grade(order: Order, folder: Path, settle: Settle, salt: str) -> None:
     pending = {each.instance_id: each for each in order.predictions}
     await asyncio.to_thread(remove_leftovers, folder)
+    images = await asyncio.to_thread(image_ids, order.images)
     for prediction in order.predictions:
-        found = await asyncio.to_thread(_earlier_verdict, order, folder, prediction)
+        image = images[prediction.instance_id]
+        found = await asyncio.to_thread(_earlier_verdict, order, folder, prediction, image)
         if found is not None:
             settle(prediction.instance_id, found)
             del pending[prediction.instance_id]
     if pending:
         rest = Order(tuple(pending.values()), order.rows, order.dataset_hash, order.workers, order.timeout_s)
-        await _Run(rest, folder / rest.run_id(salt), settle).carry_out()
+        await _Run(rest, folder / rest.run_id(salt), settle, images).carry_out()
+
+
+def image_ids(names: Mapping[str, str]) -> dict[str, str]:
+    """What the engine has under these names, "" where it has none: a name may be given to another image."""
+    client = connect()
+    try:
+        known = {name: get_image(client, name) for name in set(names.values())}
+    finally:
+        client.close()
+    return {
+        instance: str(image.id) if (image := known[name]) is not None else ""
+        for instance, name in names.items()
+    }
 
 
 def _salt(folder: Path) -> str:
@@ -159,8 +180,8 @@ def remove_containers(run_ids: Sequence[str]) -> list[str]:
 class _Run:
     """One call of the harness."""
 
-    def __init__(self, order: Order, folder: Path, settle: Settle) -> None:
-        self.order, self.folder, self._settle = order, folder, settle
+    def __init__(self, order: Order, folder: Path, settle: Settle, images: Mapping[str, str]) -> None:
+        self.order, self.folder, self._settle, self._images = order, folder, settle, images
         self._pending = {each.instance_id: each for each in order.predictions}
         self.run_id = folder.name
         self._model = order.predictions[0].model_name_or_path
@@ -179,7 +200,8 @@ class _Run:
     def _write(self) -> None:
         with recorded_in(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            about = {**self.order.identity, "run_id": self.run_id, "model": self._model}
+            images = {name: self._images[name] for name in self._pending}
+            about = {**self.order.identity, "run_id": self.run_id, "model": self._model, "images": images}
             write_atomically(self.folder / ABOUT, json.dumps(about, indent=1).encode() + b"\n")
             lines = [json.dumps(self.order.rows[each]) for each in self._pending]
             write_atomically(self.folder / _DATASET, "".join(line + "\n" for line in lines).encode())
@@ -236,7 +258,8 @@ class _Run:
         await asyncio.to_thread(remove_containers, [self.run_id])
 
     def _place(self, instance_id: str) -> Path:
-        return self.folder / "logs" / "run_evaluation" / self.run_id / self._model / instance_id
+        model = self._pending[instance_id].model_name_or_path
+        return self.folder / "logs" / "run_evaluation" / self.run_id / model / instance_id
 
     def _reported(self) -> list[tuple[str, Judged]]:
         """Verdicts that are there already."""
@@ -256,14 +279,22 @@ class _Run:
             self._settled(name, found)
 
 
-def _earlier_verdict(order: Order, folder: Path, prediction: Prediction) -> Judged | None:
-    """A verdict on this very patch, by the same harness on the same data, that an earlier call left."""
+def _earlier_verdict(order: Order, folder: Path, prediction: Prediction, image: str) -> Judged | None:
+    """A verdict on this very patch, by the same harness on the same data, that an earlier call left.
+
+    One from another image, or from one that was not here before that call, is none.
+    """
     for about in sorted(folder.glob(f"*/{ABOUT}")):
         try:
             known = json.loads(about.read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        if {name: known.get(name) for name in order.identity} != order.identity:
+        if (
+            not isinstance(known, dict)
+            or {each: known.get(each) for each in order.identity} != order.identity
+        ):
+            continue
+        if not image or (known.get("images") or {}).get(prediction.instance_id) != image:
             continue
         logs = about.parent / "logs" / "run_evaluation" / about.parent.name / prediction.model_name_or_path
         name = prediction.instance_id

@@ -42,14 +42,15 @@ def check_engines_room() -> None:
 
 
 def note_pulled(folder: Path, *images: str) -> None:
-    """Say, durably, that the batch in `folder` brought these to this machine; derived ones first."""
+    """Say, durably, that the batch in `folder` brought these to this machine."""
     for image in images:
         append_line(folder / PULLED, {"image": image})
 
 
 def pulled_images(folder: Path) -> tuple[str, ...]:
     lines = (json.loads(line) for line in whole_lines(folder / PULLED))
-    return tuple(dict.fromkeys(str(line["image"]) for line in lines))
+    names = tuple(dict.fromkeys(str(line["image"]) for line in lines))
+    return names[::-1]  # what was made from an image was noted after it, and has to go first
 
 
 def remove_pulled(folder: Path) -> list[str]:

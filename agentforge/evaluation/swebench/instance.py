@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,10 @@ class ImageMissing(ImageError):
     """The image of an instance is not here and cannot be had."""
 
 
+def _nobody(image: str) -> None:
+    """Nobody removes it later."""
+
+
 @dataclass(frozen=True)
 class Premises:
     """Where an instance's tree comes from. `mirrors` is a folder of repositories `owner__name`, each a
@@ -46,6 +50,8 @@ class Premises:
     settings: SandboxSettings
     mirrors: Path | None = None
     pull: bool = True
+    pulled: Callable[[str], None] = _nobody
+    """Told of an image as soon as it was fetched; called from a thread."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,7 @@ def _prepare(
         if get_image(client, instance.image) is None:
             pull_image(instance.image, pull=premises.pull, progress=progress)
             pulled = True
+            premises.pulled(instance.image)
         if premises.mirrors is not None:
             tree = _mirrored(instance, premises.mirrors, scratch)
         else:

@@ -108,9 +108,12 @@ def _given(path: Path, number: int, record: Any) -> Prediction:
         raise ConfigError(f"{path}: prediction {number} has no instance_id")
     if "model_patch" not in record:
         raise ConfigError(f"{path}: {record['instance_id']} has no model_patch", hint='an empty one is ""')
-    label = _NOT_IN_A_NAME.sub("_", str(record.get("model_name_or_path") or "unnamed"))[:100]
+    patch = record["model_patch"] or ""
+    if not isinstance(patch, str):
+        raise ConfigError(f"{path}: the model_patch of {record['instance_id']} is not text")
+    label = _NOT_IN_A_NAME.sub("_", str(record.get("model_name_or_path") or "")).lstrip(".")[:100]
     return Prediction(
-        instance_id=record["instance_id"], model_name_or_path=label, model_patch=record["model_patch"] or ""
+        instance_id=record["instance_id"], model_name_or_path=label or "unnamed", model_patch=patch
     )
 
 

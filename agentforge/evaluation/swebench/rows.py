@@ -39,6 +39,9 @@ HOW_TO_COMPLETE = (
     "the same instances; --predict-only needs none of them but an image"
 )
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}/[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_TOLD = ("instance_id", "repo", "base_commit", "problem_statement")
 
 
 class Instance(Frozen):
@@ -92,14 +95,13 @@ def read_row(record: Mapping[str, Any], where: str) -> Row:
     """Raises `ConfigError` naming `where` and what is wrong."""
     if not isinstance(record, Mapping):
         raise ConfigError(f"{where}: is not an object")
-    absent = [
-        name for name in ("instance_id", "repo", "base_commit", "problem_statement") if not record.get(name)
-    ]
+    absent = [name for name in _TOLD if not record.get(name)]
     if absent:
         raise ConfigError(f"{where}: is no SWE-bench row: {', '.join(absent)} missing")
     identity = record["instance_id"]
     if not isinstance(identity, str) or not _ID.fullmatch(identity):
         raise ConfigError(f"{where}: {identity!r} is no instance id")
+    _check_names(record["repo"], record["base_commit"], where)
     try:
         instance = Instance(
             instance_id=identity,
@@ -117,6 +119,14 @@ def read_row(record: Mapping[str, Any], where: str) -> Row:
     missing = tuple(name for name in (*CLASSIC[8:11], *ADDED) if name not in record)
     tests = {name: _tests(record[name], f"{where}: {name}") for name in CLASSIC[9:11] if name in record}
     return Row(instance, Sealed({**record, **tests}), missing)
+
+
+def _check_names(repo: Any, commit: Any, where: str) -> None:
+    """They become the name of a mirror's folder and arguments of git: a row must not lead elsewhere."""
+    if not isinstance(repo, str) or not _REPOSITORY.fullmatch(repo):
+        raise ConfigError(f"{where}: {str(repo)[:80]!r} is no repository OWNER/NAME")
+    if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
+        raise ConfigError(f"{where}: {str(commit)[:80]!r} is no commit in hexadecimal")
 
 
 def official_image(instance_id: str) -> str:

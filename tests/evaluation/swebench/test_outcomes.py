@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentforge.evaluation.swebench.bench import grade_of
+from agentforge.evaluation.swebench.harness import Order, _earlier_verdict
 from agentforge.evaluation.swebench.outcomes import Outcome, judged_by_logs, judged_by_report
+from agentforge.evaluation.swebench.predictions import Prediction
 
 PATCH = "diff --git a/a b/a\r\n-x\n+y\n"
 
@@ -36,6 +38,22 @@ def test_af38_resolved_is_the_harness_word_and_tests_are_told_by_id(tmp_path: Pa
     assert (judged.outcome, judged.tests_passed, judged.tests_total) == (Outcome.UNRESOLVED, 2, 3)
     assert judged.failed == ("c",)
     assert grade_of(judged).error_class == "wrong_answer"
+
+
+def test_a_verdict_from_another_image_is_none(tmp_path: Path) -> None:
+    prediction = Prediction(instance_id="demo__x-1", model_name_or_path="m", model_patch="diff")
+    order = Order((prediction,), {"demo__x-1": {"image": "i"}}, "digest", 1, 60)
+    place = tmp_path / "run/logs/run_evaluation/run/m/demo__x-1"
+    place.mkdir(parents=True)
+    (place / "patch.diff").write_text("diff")
+    (place / "report.json").write_text(json.dumps({"demo__x-1": {"resolved": True}}))
+    about = tmp_path / "run/about.json"
+    about.write_text(json.dumps({**order.identity, "images": {"demo__x-1": "sha256:old"}}))
+    assert _earlier_verdict(order, tmp_path, prediction, "sha256:old") is not None
+    assert _earlier_verdict(order, tmp_path, prediction, "sha256:rebuilt") is None
+    assert _earlier_verdict(order, tmp_path, prediction, "") is None
+    about.write_text("[]")
+    assert _earlier_verdict(order, tmp_path, prediction, "sha256:old") is None
 
 
 def test_a_verdict_on_another_patch_is_none(tmp_path: Path) -> None:

@@ -131,6 +131,9 @@ def test_bad_files_are_one_clear_error(record: dict[str, Any], tmp_path: Path) -
     fails("b.jsonl", line + b"\n" + line, "demo__shapes-1 twice")
     fails("c.jsonl", b"", "holds no row")
     fails("d.jsonl", b'{"instance_id": "x"}', "repo", "base_commit")
+    fails("h.jsonl", b"[1]\n", "row 1", "not an object")
+    for name, value in (("repo", "a/b/../../../private"), ("repo", "/etc"), ("base_commit", "--output=x")):
+        fails("i.json", json.dumps([{**record, name: value}]).encode(), value)
     fails("e.jsonl", json.dumps({**record, "instance_id": "../../x"}).encode(), "no instance id")
     fails("f.json", b"7", "no list")
     fails("g.parquet", b"PAR1", "Parquet")
@@ -180,6 +183,9 @@ def test_predictions_are_read_whole_or_refused(tmp_path: Path) -> None:
     fails([one, one], "two predictions")
     fails([one, {**one, "instance_id": "b", "model_name_or_path": "k"}], "several models")
     fails([{}], "no instance_id")
+    fails([{**one, "model_patch": {"diff": "x"}}], "model_patch of a is not text")
+    place.write_text(json.dumps([{**one, "model_name_or_path": ".."}]))
+    assert read_predictions(place)["a"].model_name_or_path == "unnamed", "it names a folder"
     fails(7, "no predictions")
     place.write_text(json.dumps({"a": one}))
     read = read_predictions(place)["a"]
