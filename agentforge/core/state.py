@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from agentforge.core.base import Frozen
 from agentforge.core.facts import Facts
 from agentforge.core.gate import GateDecision, Verdict
@@ -89,6 +91,24 @@ class Simulation(Frozen):
     critique: str = ""
 
 
+class Navigation(Frozen):
+    """A navigator's plans, one of each cluster, the largest one's first; and where it goes (PairCoder)."""
+
+    plans: tuple[Plan, ...] = ()
+    taken: tuple[int, ...] = ()
+    """Indices of the plans that were carried out, the present one last."""
+    since: int = 0
+    """How many candidates had been executed when the present one was taken."""
+    action: Literal["", "repair", "turn"] = ""
+    """After an execution; "" before the first one of a plan."""
+    strategy: str = ""
+    """How to repair, for the driver; "" where the navigator gave none."""
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        return tuple(index for index in range(len(self.plans)) if index not in self.taken)
+
+
 class Standing(Frozen):
     """The program as last accepted: y, {c, r} and r_g (AuditCoder, 3.4)."""
 
@@ -125,6 +145,8 @@ class RunState(Frozen):
     plan: Plan | None = None
     simulation: Simulation | None = None
     """Of the plan, before any code; None where none was made, or its answer was unusable."""
+    navigation: Navigation | None = None
+    """Of a pair of navigator and driver; None where there is none."""
     draft: Edit | None = None
     synthesized: tuple[GeneratedTest, ...] | None = None
     """None until the tester has had its say."""
@@ -208,6 +230,7 @@ FRESH_AT_STAGE = (
     "round",
     "rounds",
     "simulation",
+    "navigation",
     "draft",
     "repair",
     "nearby",

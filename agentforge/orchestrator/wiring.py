@@ -15,6 +15,7 @@ from agentforge.orchestrator.nodes import (
     evidence,
     mending,
     observing,
+    pairing,
     reacting,
     relaying,
     remembering,
@@ -44,6 +45,7 @@ NODES: Mapping[str, Node[RunContext]] = {
         abstaining.NODES,
         synthesis.NODES,
         simulating.NODES,
+        pairing.NODES,
     )
     for node in table
 }
@@ -58,6 +60,7 @@ PREDICATES: Mapping[str, Predicate] = {
         reacting.PREDICATES,
         synthesis.PREDICATES,
         simulating.PREDICATES,
+        pairing.PREDICATES,
     )
     for predicate in table
 }

@@ -57,6 +57,9 @@ class Answers:
         agent, system = str(body["_agent"]), body["messages"][0]["content"]
         if "by simulating it" in system:
             agent = "simulator"
+        if "navigator of a pair" in system:
+            marks = (("choose", "Choose the plan"), ("steer", "was executed"))
+            agent = next((name for name, mark in marks if mark in system), "propose")
         if agent == "specialist":
             marks = (("assess", "Be selective"), ("probe", '"can_start"'), ("check", "self_check_action"))
             agent = next((name for name, mark in marks if mark in system), "draft")
@@ -78,6 +81,16 @@ class Answers:
 
     def _simulator(self) -> str:
         return json.dumps({"trace": ["1 + 2"], "verdict": "revise", "critique": "zero is forgotten"})
+
+    def _propose(self) -> str:
+        approaches = ("add them", "count upwards from the first", "look the sum up in a table")
+        return json.dumps({"plans": [{"plan": approach} for approach in approaches]})
+
+    def _choose(self) -> str:
+        return json.dumps({"reason": "the shortest", "choice": 2})
+
+    def _steer(self) -> str:
+        return json.dumps({"cause": "a sign", "action": "repair", "strategy": "use the plus sign"})
 
     def _tester(self) -> str:
         return "none"
@@ -153,7 +166,7 @@ def _settings(configure: Any, server: ScriptedModel, workflow: str) -> Any:
 
 CASES = [(name, subject) for subject in CODE for name in (*MARS, *EXECUGRAPH)]
 CASES += [("cascade", "repository")]
-CASES += [(name, "problem") for name in ("codesim", *AGENTFORGE, *BASELINES)]
+CASES += [(name, "problem") for name in ("codesim", "paircoder", *AGENTFORGE, *BASELINES)]
 """On the repository these are in `test_ablations.py`."""
 
 
@@ -196,4 +209,4 @@ def _budget_holds(workflow: str, result: Any, events: list[Any], settings: Any) 
     started = [event.node for event in events if event.type == "node_started"]
     assert started.count("gate") <= budget + 1
     for name in ("code", "generate", "draft"):
-        assert started.count(name) + started.count("debug") <= budget + 1
+        assert started.count(name) + started.count("debug") + started.count("drive") <= budget + 1

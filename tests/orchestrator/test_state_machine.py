@@ -27,11 +27,21 @@ from agentforge.core.errors import AgentForgeError, LimitReached
 from agentforge.core.events import NodeFinished, StageFinished, StageStarted
 from agentforge.core.gate import GateDecision, Rank, Verdict
 from agentforge.core.patch import Candidate, Patch
+from agentforge.core.plan import Plan, Step
 from agentforge.core.relay import Handoff, Turn
 from agentforge.core.report import Outcome, TestFailure, TestReport
 from agentforge.core.responsibility import Locus
 from agentforge.core.retrieval import FailedAttempt, Retrieved
-from agentforge.core.state import FRESH_AT_STAGE, Edit, Judged, ReactStep, RunState, Simulation, Standing
+from agentforge.core.state import (
+    FRESH_AT_STAGE,
+    Edit,
+    Judged,
+    Navigation,
+    ReactStep,
+    RunState,
+    Simulation,
+    Standing,
+)
 from agentforge.core.tree import TreeFile
 from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.node import Node, StateView, UndeclaredAccessError
@@ -46,6 +56,8 @@ NO_IMPORT = TestFailure(exception="ImportError", message="")
 BOILERPLATE = TestReport(outcomes={"t::a": Outcome.FAILED}, collected=1, failures={"t::a": NO_IMPORT})
 CHANGES = {"m.py": TreeFile(b"x = 1\n")}
 CANDIDATE = Candidate(id="c", patch=Patch(diff=b"", files=()), changes=CHANGES, origin="chance")
+PLAN = Plan(explanation="", steps=(Step(id="s", description="do it"),))
+COURSES = ("", "repair", "turn")
 
 
 FORKED = Path(__file__).parent / "workflows" / "forked.yaml"
@@ -79,6 +91,9 @@ def values(draw: Any, state: RunState) -> dict[str, Any]:
         "best": new if better else state.best,
         "stuck": yes,
         "simulation": Simulation(round=state.round, critique="no" if yes else ""),
+        "navigation": Navigation(
+            plans=(PLAN,), taken=(0,) if yes else (), action=draw(st.sampled_from(COURSES))
+        ),
         "found": (edit,) * draw(st.integers(0, 3)),
         "repair": edit,
         "optimised": edit,

@@ -242,3 +242,50 @@ def test_ma_r11_codesim_simulates_each_plan_debugs_twice_and_plans_anew() -> Non
     revised = script.requests[2].messages[-1].content
     assert "f3 is forgotten" in revised
     assert "f3 is forgotten" not in script.requests[6].messages[-1].content
+
+
+def _plans(*approaches: str) -> str:
+    return json.dumps({"plans": [{"plan": text, "files": ["m.py", "gone.py"]} for text in approaches]})
+
+
+def test_ma_r11_paircoder_clusters_chooses_repairs_and_turns_to_another_plan() -> None:
+    """Five draws, one plan of each cluster; a failure that comes again is a dead end, told by nobody."""
+    draws = [
+        _plans("rewrite f3 alone", "compute the sum of tables"),
+        "no plan",
+        *[_plans("rewrite f3 alone")] * 3,
+    ]
+    repair = json.dumps({"action": "repair", "strategy": "f3 must say ok"})
+    turn = json.dumps({"action": "turn"})
+    final, events, script, nodes = trace(
+        "paircoder",
+        planner=[*draws, json.dumps({"choice": 2}), repair, turn, turn],
+        coder=[RAISING[3], ALL.replace('"ok"', '"bad"')],
+        debugger=[GOOD[0], code(("f1", "wrong"))],
+    )
+    judge = ["apply", "execute", "gate"]
+    plan = ["choose", "code", *judge, "steer", "drive", *judge, "steer"]
+    assert nodes[4:] == ["propose", *plan, *plan, "explain"]
+    assert script.asked == "ppppp" + "p" + "c" + "pd" + "p" + "c" + "pd"
+    assert (final.round, final.verified) == (4, False)
+    assert final.navigation is not None
+    assert (final.navigation.taken, final.navigation.left) == ((1, 0), ())
+    told = [request.messages[-1].content for request in script.requests]
+    assert "compute the sum of tables" in told[6]
+    assert "f3 must say ok" in told[8]
+    assert "rewrite f3 alone" in told[10]
+    warm = [request.temperature == 0.8 for request in script.requests]
+    assert warm == [True] * 5 + [False] * (len(warm) - 5)
+    assert len({request.seed for request in script.requests[:5]}) == 5
+    made = [event.plan for event in events if event.type == "plan_made"]
+    assert [plan.steps[0].files for plan in made] == [("m.py",)] * 2
+    assert "dead end" in " ".join(event.text for event in events if event.type == "notice")
+
+
+@pytest.mark.parametrize("answer", ["I cannot.", json.dumps({"plans": []})])
+def test_ma_r11_paircoder_without_a_plan_still_drives(answer: str) -> None:
+    final, _, script, _ = trace("paircoder", planner=[answer] * 6, coder=[RAISING[3]], debugger=[ALL])
+    assert script.asked == "pppppcpd"
+    assert final.verified
+    assert final.plan is not None
+    assert final.plan.fallback
