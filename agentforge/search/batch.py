@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from agentforge.core.ports import Environment, Job, JobResult, Sandbox
 from agentforge.core.report import Outcome
@@ -22,6 +23,11 @@ CHILD_MEMORY_MB = 320
 OBSERVED_TEST_CPU_S = 1.5
 """Processor seconds a test may take while it is observed; `HUNG_TEST_CPU_S` after the first that hung."""
 HUNG_TEST_CPU_S = 0.25
+MAX_TOLD, MAX_NAMES, MAX_TOLD_CHARS = 4, 12, 120
+"""Frames or calls of a failing test, names in each, and characters of each text that are taken over."""
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,15 @@ def lines_of(result: JobResult) -> Iterator[dict[str, Any]]:
             yield record
 
 
+def well_formed(read: Callable[[T], R], records: Iterable[T]) -> Iterator[R]:
+    """What `read` makes of each record; those out of shape, which the repository wrote, are dropped."""
+    for record in records:
+        try:
+            yield read(record)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            continue
+
+
 async def observe(
     sandbox: Sandbox,
     environment: Environment,
@@ -160,31 +175,83 @@ async def observe(
         "candidates": [],
     }
     job = make_job(environment, spec, budget_s)
-    result = await sandbox.run_job(environment, tree, job)
+    return observed_of(await sandbox.run_job(environment, tree, job))
+
+
+def observed_of(result: JobResult) -> Observed:
     records = list(lines_of(result))
-    nothing: dict[str, Any] = {"tests": [], "imported": []}
-    head = next((r for r in records if "tests" in r), nothing)
+    heads = well_formed(head_of, (r for r in records if "tests" in r))
+    collected, imported, startup_s = next(heads, ((), frozenset(), 0.0))
     return Observed(
-        observations=tuple(observation(r) for r in records if "test" in r),
-        collected=tuple(head["tests"]),
-        imported=frozenset((path, line) for path, line in head["imported"]),
+        observations=tuple(well_formed(observation, (r for r in records if "test" in r))),
+        collected=collected,
+        imported=imported,
         output=result.output,
-        startup_s=float(head.get("startup_s", 0.0)),
+        startup_s=startup_s,
     )
+
+
+def head_of(record: Mapping[str, Any]) -> tuple[tuple[str, ...], frozenset[tuple[str, int]], float]:
+    """The tests collected, the functions that ran meanwhile, and how many seconds that took."""
+    imported = frozenset((str(path), int(line)) for path, line in record["imported"])
+    return tuple(map(str, record["tests"])), imported, seconds(record.get("startup_s", 0.0))
+
+
+def seconds(value: Any) -> float:
+    """A duration; raises ValueError for what is none."""
+    number = float(value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"no duration: {number}")
+    return number
 
 
 def observation(record: Mapping[str, Any]) -> Observation:
     lines = record.get("lines", {})
     return Observation(
-        test=record["test"],
-        outcome=record["v"],
-        cpu_s=record.get("cpu_s", 0.0),
-        lines={path: tuple(numbers) for path, numbers in lines.items()},
-        exception=record.get("exception", ""),
-        message=record.get("message", ""),
-        frames=tuple((path, line, name) for path, line, name in record.get("frames", ())),
-        seen=record.get("seen", {}),
+        test=str(record["test"]),
+        outcome=str(record["v"]),
+        cpu_s=seconds(record.get("cpu_s", 0.0)),
+        lines={path: tuple(map(int, numbers)) for path, numbers in lines.items()},
+        exception=str(record.get("exception", "")),
+        message=str(record.get("message", "")),
+        frames=tuple((str(path), int(line), str(name)) for path, line, name in record.get("frames", ())),
+        seen=witnessed(record.get("seen", {})),
     )
+
+
+def witnessed(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """What a child told of values, in its shape and within its bounds whoever wrote it."""
+    if not seen:
+        return {}
+    frames = [
+        {**place_of(frame), "span": span_of(frame.get("span")), "values": pairs_of(frame.get("values", ()))}
+        for frame in list(seen.get("frames", ()))[:MAX_TOLD]
+    ]
+    calls = [
+        {
+            **place_of(call),
+            "arguments": pairs_of(call.get("arguments", ())),
+            "values": pairs_of(call.get("values", ())),
+            "returned": None if call.get("returned") is None else str(call["returned"])[:MAX_TOLD_CHARS],
+        }
+        for call in list(seen.get("calls", ()))[:MAX_TOLD]
+    ]
+    return {"frames": frames, "calls": calls}
+
+
+def place_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    function = str(record["function"])[:MAX_TOLD_CHARS]
+    return {"path": str(record["path"]), "line": int(record["line"]), "function": function}
+
+
+def span_of(span: Any) -> list[int] | None:
+    """[line, end line, column, end column], or None."""
+    numbers = list(map(int, span)) if span else []
+    return numbers if len(numbers) == 4 and min(numbers) >= 0 else None
+
+
+def pairs_of(pairs: Iterable[Any]) -> list[list[str]]:
+    return [[str(part)[:MAX_TOLD_CHARS] for part in (name, text)] for name, text in list(pairs)[:MAX_NAMES]]
 
 
 async def screen(
@@ -216,9 +283,13 @@ async def screen(
         "cold": cold,
     }
     result = await sandbox.run_job(environment, tree, make_job(environment, spec, budget_s))
-    records = {r["id"]: r for r in lines_of(result) if "id" in r}
-    found = [(edit, records[i]) for i, edit in enumerate(edits) if i in records]
-    return [verdict_of(edit, record) for edit, record in found]
+    return verdicts_of(edits, result)
+
+
+def verdicts_of(edits: Sequence[Edit], result: JobResult) -> list[Verdict]:
+    records = {r["id"]: r for r in lines_of(result) if isinstance(r.get("id"), int)}
+    found = ((edit, records[i]) for i, edit in enumerate(edits) if i in records)
+    return list(well_formed(lambda pair: verdict_of(*pair), found))
 
 
 def verdict_of(edit: Edit, record: Mapping[str, Any]) -> Verdict:
@@ -253,13 +324,14 @@ async def compare(
         "candidates": hot,
     }
     result = await sandbox.run_job(environment, tree, make_job(environment, spec, budget_s))
-    seen: dict[tuple[int, bool], list[int]] = {
-        (record["id"], record["base"]): record["results"]
-        for record in lines_of(result)
-        if record.get("v") == "recorded"
-    }
+    records = (record for record in lines_of(result) if record.get("v") == "recorded")
+    seen: dict[tuple[int, bool], list[int]] = dict(well_formed(results_of, records))
     pairs = {n: (seen[n, True], seen[n, False]) for n, base in seen if not base and (n, True) in seen}
     return {number: kept(before, after) for number, (before, after) in pairs.items() if before}
+
+
+def results_of(record: Mapping[str, Any]) -> tuple[tuple[int, bool], list[int]]:
+    return (int(record["id"]), bool(record["base"])), list(map(int, record["results"]))
 
 
 def kept(before: Sequence[int], after: Sequence[int]) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from agentforge.config.settings import SearchSettings
 from agentforge.core.events import SearchProgress
@@ -27,6 +29,8 @@ from agentforge.search.source import Edit, Source, fingerprint, hot_source
 
 OBSERVE_SHARE = 0.15
 OBSERVE_MIN_S = 20.0
+OBSERVE_MOST = 0.4
+"""What observing takes of a short time at most, so that some is left to try candidates in."""
 ENOUGH_PASSING = 12
 """So many passing tests beside the targets are enough to localize with, and to judge candidates by."""
 BATCH_BUDGET_S = 25.0
@@ -193,7 +197,7 @@ class SearchEngine:
 
     def _observe_budget(self, deadline: float | None) -> float:
         left = self.settings.time_limit_s if deadline is None else deadline - self.clock.monotonic()
-        return max(1.0, min(left, max(OBSERVE_MIN_S, left * OBSERVE_SHARE)))
+        return max(1.0, min(OBSERVE_MOST * left, max(OBSERVE_MIN_S, left * OBSERVE_SHARE)))
 
     def _localize(
         self,
@@ -373,11 +377,19 @@ def make_plan(diagnosis: Diagnosis) -> Plan:
         if overlap(seen, near) and spent + seen.cpu_s <= NEIGHBOUR_CPU_S:
             neighbours.append(seen.test)
             spent += seen.cpu_s
-    own = sum(by_name[t].cpu_s for t in targets if by_name[t].outcome != "timeout")
+    own = sum(usual_s(by_name[t], passing) for t in targets)
     limit, keep = min(5.0, CHILD_CPU_S + 6 * own), CHILD_CPU_S + 6 * spent
     cold, startup = diagnosis.observed.imported, diagnosis.observed.startup_s
     files = tuple(dict.fromkeys(test_file(test) for test in [*targets, *neighbours]))
     return Plan(files, tuple(targets), tuple(neighbours), limit, keep, cold=cold, startup_s=startup)
+
+
+def usual_s(seen: Observation, passing: Sequence[Observation]) -> float:
+    """Processor seconds of a test; for one that hung, of passing ones, of its own file where there are."""
+    if seen.outcome != "timeout":
+        return seen.cpu_s
+    beside = [o for o in passing if test_file(o.test) == test_file(seen.test)] or passing
+    return median(o.cpu_s for o in beside) if beside else 0.0
 
 
 def overlap(seen: Observation, near: set[tuple[str, int]]) -> int:
@@ -392,13 +404,13 @@ def candidates(diagnosis: Diagnosis, max_lines: int) -> Iterator[Edit]:
     """
     seen: set[str] = set()
     hints, facts, heap = make_hints(diagnosis), make_facts(diagnosis), list[tuple[float, int, Edit]]()
-    start = 0
+    start, numbers = 0, itertools.count()
     for tier in (*[t for t in LINE_TIERS if t < max_lines], max_lines):
         chosen = diagnosis.lines[start:tier]
         bound = chosen[0].score * BEST_WEIGHT if chosen else -1.0
         yield from fresh(diagnosis.sources, drain(heap, bound), seen)
         for likely, edit in likelihoods(diagnosis.sources, chosen, hints, facts):
-            heapq.heappush(heap, (-likely, len(seen) + len(heap), edit))
+            heapq.heappush(heap, (-likely, next(numbers), edit))
         start = tier
     yield from fresh(diagnosis.sources, drain(heap, -1.0), seen)
 

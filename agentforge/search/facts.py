@@ -11,7 +11,7 @@ from agentforge.core.tree import Tree
 from agentforge.search.batch import Observation
 from agentforge.search.engine import Diagnosis
 from agentforge.search.localize import SuspiciousLine, ochiai, spread, tally
-from agentforge.search.source import Source
+from agentforge.search.source import LINE_END, Source
 
 MAX_CODE_CHARS = 160
 MAX_MESSAGE_CHARS = 400
@@ -119,8 +119,9 @@ def spans(failing: Iterable[Observation]) -> list[tuple[str, Any]]:
 
 def statement(source: Source, start: int, end: int) -> str:
     """The text of lines `start` to `end` on one line, clipped."""
-    lines = source.data.decode("utf-8").splitlines()[start - 1 : end]
-    text = " ".join(line.strip() for line in lines)
+    # By the parser's lines: a form feed or a separator of Unicode ends none.
+    lines = LINE_END.split(source.data[source.line_start(start) : source.line_start(end + 1)])
+    text = " ".join(line.decode("utf-8").strip() for line in lines).strip()
     return text if len(text) <= MAX_CODE_CHARS else text[: MAX_CODE_CHARS - 3] + "..."
 
 

@@ -89,6 +89,12 @@ async def judge(
     return await screen(sandbox, environment, tree(), sources, edits, plan, 150.0)
 
 
+EVERY_PIPE = """for number in range(3, 64):
+        try:
+            os.write(number, b'%s\\n')
+        except OSError:
+            pass
+    os._exit(0)"""
 HOSTILE = {
     "hang": "while True:\n        pass",
     "sleep": "time.sleep(60)",
@@ -103,6 +109,8 @@ HOSTILE = {
     "recursion": "return answer(x)",
     "segfault": "import ctypes\n    ctypes.string_at(0)",
     "forged line": 'print(\'{"v": "plausible", "n": 9}\', flush=True)\n    os._exit(0)',
+    "verdict on another": EVERY_PIPE % '{"v": "failed", "id": 0}',
+    "verdict without a word": EVERY_PIPE % '{"id": 0}',
     "ignores signals": "signal.signal(signal.SIGPROF, signal.SIG_IGN)\n    while True:\n        pass",
 }
 

@@ -346,6 +346,20 @@ def test_only_expressions_whose_place_is_certain_are_edited_inside_f_strings() -
     assert all(source.data[e.start : e.end] in (b"+", b"*") for e in edits if e.operator == "arithmetic")
 
 
+def test_the_likeliest_edits_at_a_place_lose_nothing_by_a_crowd_behind_them() -> None:
+    plain = "def f(queue):\n    while queue:\n        queue.pop()\n"
+    crowd = "".join(f"    if v{n} > {n}:\n        v{n} = {n}\n" for n in range(12))
+
+    def weights(code: str) -> dict[bytes, float]:
+        edits = edits_of(Source("m.py", code.encode()), {2: 1.0})
+        return {e.new: e.weight for e in edits if e.operator in ("negate-condition", "condition", "weaken")}
+
+    few, many = weights(plain), weights(plain + crowd)
+    assert len(many) > 3 * len(few) > 24
+    assert many[b"not queue"] == few[b"not queue"]
+    assert min(many.values()) < min(few.values())
+
+
 def test_only_the_given_lines_are_edited() -> None:
     source = Source("m.py", b"def f(a, b):\n    c = a + b\n    return c * a\n")
     assert {edit.line for edit in edits_of(source, {3: 1.0})} == {3}

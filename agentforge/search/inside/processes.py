@@ -133,7 +133,8 @@ def in_child(work: Callable[[Write], None], cpu_s: float, wall_s: float, memory_
             verdict = json.loads(data)
         except ValueError:
             verdict = None
-        return verdict if isinstance(verdict, dict) else {"v": "crash"}
+        told = isinstance(verdict, dict) and isinstance(verdict.get("v"), str)
+        return verdict if told else {"v": "crash"}
     timed_out = ended == "timeout" or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in TIME_SIGNALS)
     return {"v": "timeout" if timed_out else "crash", "n": steps}
 

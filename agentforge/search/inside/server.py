@@ -77,9 +77,10 @@ class Server:
             if record["v"] == "passed":
                 return {**record, "test": test}
         record = self.child(self.patience, functools.partial(self.watch, test, False))
+        # The same time again: with less, a test that prepares long is not traced to where it hangs.
+        traced = self.child(self.patience, functools.partial(self.watch, test, True))
         if record["v"] == "timeout":
             self.patience = min(self.patience, self.spec["hung_cpu_s"])
-        traced = self.child(self.patience, functools.partial(self.watch, test, True))
         return {**record, "lines": traced.get("lines", {}), "test": test}
 
     def others_by_nearness(self, first: list[str]) -> list[str]:
@@ -170,7 +171,8 @@ class Server:
                 self.spec["wall_s"],
                 self.spec["memory_mb"],
             )
-            self.emit({"id": candidate["id"], "s": round(time.monotonic() - start, 4), **record})
+            # Last, what the child may not decide: whose verdict it is.
+            self.emit({**record, "id": candidate["id"], "s": round(time.monotonic() - start, 4)})
             if record["v"] == "plausible":
                 left = min(left, self.spec["grace_count"])
                 self.deadline = min(self.deadline, time.monotonic() + self.spec["grace_s"])
@@ -187,7 +189,7 @@ class Server:
             for base in (True, False):
                 work = functools.partial(self.record, live, candidate, keep, base)
                 record = in_child(work, self.spec["cpu_s"], self.spec["wall_s"], self.spec["memory_mb"])
-                self.emit({"id": candidate["id"], "base": base, **record})
+                self.emit({**record, "id": candidate["id"], "base": base})
 
     def record(self, live: Live, candidate: Spec, keep: list[str], base: bool, write: Write) -> None:
         path = os.path.realpath(os.path.join(self.root, candidate["path"]))

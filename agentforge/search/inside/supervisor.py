@@ -38,9 +38,15 @@ def verdicts(path: str) -> dict[Any, str]:
     """Candidate id -> verdict, of the complete records so far."""
     if not os.path.exists(path):
         return {}
-    with open(path) as lines:
-        found = [json.loads(line) for line in lines if line.endswith("\n")]
-    return {record["id"]: record["v"] for record in found if "id" in record}
+    found: dict[Any, str] = {}
+    with open(path, "rb") as lines:
+        for line in lines:
+            try:  # a child can write into this file, too
+                record = json.loads(line)
+                found[record["id"]] = record["v"]
+            except (ValueError, KeyError, TypeError):
+                continue
+    return found
 
 
 def serve_cold(spec: Spec) -> None:
@@ -67,7 +73,7 @@ def serve_cold(spec: Spec) -> None:
         finally:
             put(path, before)
         with open(spec["out"], "a") as out:
-            out.write(json.dumps({"id": candidate["id"], **record}) + "\n")
+            out.write(json.dumps({**record, "id": candidate["id"]}) + "\n")
         if record["v"] == "plausible":
             deadline = min(deadline, time.monotonic() + spec["cold_grace_s"])
 

@@ -6,7 +6,6 @@ The weights are priors of our own on how often a fix has this shape; they order 
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -27,7 +26,7 @@ OPERATORS: tuple[Operator, ...] = (
 )
 
 CROWD = 24
-"""How many edits of one operator at one place have their full weight."""
+"""How many edits of one operator at one place have their full weight, the likeliest of them."""
 
 __all__ = ["OPERATORS", "Facts", "Operator", "Scope", "Site", "edits_of"]
 
@@ -66,10 +65,10 @@ def edits_of(source: Source, lines: Mapping[int, float], facts: Facts = NO_FACTS
 
 
 def shared(edits: list[Edit]) -> Iterator[Edit]:
-    """A crowd of edits at one place shares its prior: a long function offers more, not likelier, ones."""
+    """A long function offers more edits at one place, not likelier ones: beyond the `CROWD` likeliest,
+    each has a share that falls with its rank. Those first ones lose nothing by what comes after them."""
     if len(edits) <= CROWD:
         yield from edits
         return
-    share = math.sqrt(CROWD / len(edits))
-    for edit in edits:
-        yield replace(edit, weight=edit.weight * share)
+    for rank, edit in enumerate(sorted(edits, key=lambda edit: -edit.weight), 1):
+        yield edit if rank <= CROWD else replace(edit, weight=edit.weight * CROWD / rank)
