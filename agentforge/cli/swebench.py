@@ -120,7 +120,9 @@ def _bench(values: dict[str, Any]) -> int:
     try:
         code = run_suite(SuiteSpec(name="swebench", options=options.model_dump(mode="json")), values)
     finally:
-        _keep_predictions(values)
+        trouble = _keep_predictions(values)
+    if trouble is not None:
+        return code or report_failure(trouble)
     return _afterwards(values, code)
 
 
@@ -146,13 +148,19 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "resume": True, "instances": values["instances"] or [",".join(waiting)]}
 
 
-def _keep_predictions(values: dict[str, Any]) -> None:
+def _keep_predictions(values: dict[str, Any]) -> AgentForgeError | None:
+    """Whatever ended the batch, what its trials made is there; or why it is not."""
     from agentforge.evaluation.bench.batch import MANIFEST
     from agentforge.evaluation.swebench.bench import collect_predictions
 
     # Another tool's folder may have `artifacts` and a `preds.json` that is not ours to write.
-    if not values["dry_run"] and values["out"] is not None and (values["out"] / MANIFEST).is_file():
+    if values["dry_run"] or values["out"] is None or not (values["out"] / MANIFEST).is_file():
+        return None
+    try:
         collect_predictions(values["out"])
+    except AgentForgeError as error:
+        return error
+    return None
 
 
 def _afterwards(values: dict[str, Any], code: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,13 @@ class Witness:
     proposed: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     did: dict[str, bool] = field(default_factory=dict)
+    earlier_s: float = 0.0
+    """Seconds that processes before this one worked on the run; the time between them is nobody's."""
+    _began: datetime | None = None
+    _latest: datetime | None = None
 
     def __call__(self, event: events.Event) -> None:
+        self._time(event)
         match event:
             case events.ModelCallFinished():
                 self.models.add(event.model)
@@ -54,6 +60,12 @@ class Witness:
             case events.Explained():
                 self.did["explainer"] = bool(event.text.strip())
         self.listener(event)
+
+    def _time(self, event: events.Event) -> None:
+        if isinstance(event, events.RunResumed) and self._began is not None and self._latest is not None:
+            self.earlier_s += max(0.0, (self._latest - self._began).total_seconds())
+            self._began = None
+        self._began, self._latest = self._began or event.time, event.time or self._latest
 
     @property
     def agents(self) -> dict[str, bool]:
@@ -139,7 +151,7 @@ def measured(ran: Ran) -> dict[str, Any]:
     spend = run.spend
     return {
         "retries": state.round if state is not None else 0,
-        "wallclock": round(run.duration_s, 3),
+        "wallclock": round(run.duration_s + ran.witness.earlier_s, 3),
         "tokens_in": spend.prompt_tokens,
         "tokens_out": spend.completion_tokens,
         "calls": spend.calls,

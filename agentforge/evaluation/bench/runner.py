@@ -71,7 +71,7 @@ class Watcher(Protocol):
     """Follows a batch. Called from the loop; must not block or raise."""
 
     def opened(self, folder: Path, planned: Sequence[Key], rows: Sequence[TrialRow], workers: int) -> None:
-        """`rows` are those that hold already."""
+        """`rows` are those of the planned trials so far, superseded ones before the one that holds."""
 
     def phase(self, text: str) -> None: ...
 
@@ -169,7 +169,8 @@ class Batch:
         known = self.folder.current
         done = {key for key, row in known.items() if row.status in ("final", "ungraded")}
         self._todo.extend(key for key in self.plan.keys if key not in done)
-        held = [known[key] for key in self.plan.keys if key in known]
+        planned = set(self.plan.keys)
+        held = [row for row in self.folder.rows if (row.problem, row.trial) in planned]
         self.watcher.opened(self.folder.path, self.plan.keys, held, self.request.workers)
         try:
             if self._todo:

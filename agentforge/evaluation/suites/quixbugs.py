@@ -10,9 +10,9 @@ import hashlib
 from functools import cached_property
 from pathlib import Path
 
-from agentforge.core.errors import UsageError
+from agentforge.core.errors import EnvironmentFault, UsageError
 from agentforge.core.ports import EnvironmentSpec, Sandbox, TestRequest
-from agentforge.core.report import TestReport
+from agentforge.core.report import Cause, TestReport
 from agentforge.core.tree import Changes, Tree, TreeFile
 from agentforge.evaluation.suites.protocol import SelfCheck
 
@@ -112,8 +112,10 @@ async def run_half(sandbox: Sandbox, tree: Tree, name: str) -> TestReport:
 
 
 async def failing_half(sandbox: Sandbox, suite: QuixBugs, name: str) -> int:
-    """The first half of the cases that shows the bug."""
+    """The first half of the cases that shows the bug. Raises `EnvironmentFault` where it could not be run."""
     report = await run_half(sandbox, suite.tree(name, 0), name)
+    if report.cause is Cause.INFRA:
+        raise EnvironmentFault(f"{name}: its test cases could not be run", hint="see that the engine is well")
     return 0 if report.failed or not report.passed else 1
 
 

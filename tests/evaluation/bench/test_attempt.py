@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,18 @@ def test_agents_did_their_part_or_failed_at_it_and_the_endpoint_names_the_model(
     assert row["extra"]["calls_by_agent"]["coder"] == 2
     assert row["extra"]["model_reported"] == "served"
     assert row["cost_usd"] is None, "an unknown price is not zero"
+
+
+def test_a_run_that_was_gone_on_with_took_the_time_of_all_its_processes() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    witness = Witness(lambda event: None)
+    for second, event in (
+        (0, called("coder")), (40, called("coder")), (5000, events.RunResumed(after=1)),
+        (5010, called("coder")), (9000, events.RunResumed(after=1)), (9003, called("coder")),
+    ):  # fmt: skip
+        witness(event.model_copy(update={"time": start + timedelta(seconds=second)}))
+    assert witness.earlier_s == 50
+    assert measured(Ran(run(duration_s=3.5), witness))["wallclock"] == 53.5
 
 
 def test_a_run_without_a_record_was_not_paid_for(tmp_path: Path) -> None:
