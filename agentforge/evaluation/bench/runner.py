@@ -85,10 +85,14 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class BatchEnd:
-    """`stopped`: why not everything was run (the batch's money, too much trouble); None: all of it was."""
+    """`stopped`: why not everything was run (the batch's money, too much trouble); None: all of it was.
+
+    `complete`: every trial has its final row, or its prediction where nobody was asked to grade.
+    """
 
     summary: dict[str, Any]
     stopped: AgentForgeError | None = None
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,12 @@ class Batch:
             await self._grade()
         finally:
             summary = self._summarized()
-        return BatchEnd(summary, self.stopped)
+        return BatchEnd(summary, self.stopped, self._complete())
+
+    def _complete(self) -> bool:
+        enough = {"final"} if isinstance(self.plan.bench, Grader) else {"final", "ungraded"}
+        known = self.folder.current
+        return all(key in known and known[key].status in enough for key in self.plan.keys)
 
     async def _before_the_first(self) -> None:
         tasks = [self._tasks[name] for name in dict.fromkeys(name for name, _ in self._todo)]

@@ -371,6 +371,15 @@ async def test_a_judge_in_batch_grades_what_waits_and_the_trial_is_paid_once(
     assert [row.status for row in read_trials(tmp_path / "out")] == ["ungraded", "ungraded", "final", "final"]
 
 
+async def test_predictions_are_all_there_is_to_do_where_nobody_grades(batch: Callable[..., Any]) -> None:
+    def predicted(task: BenchTask, context: TrialContext) -> TrialOutcome:
+        return TrialOutcome(status="ungraded", artifacts={"patch.diff": b"right\n"})
+
+    assert (await batch(Suite(predicted, size=1))).complete
+    assert not (await batch(Suite(lambda *_: TrialOutcome(status="infra"), size=2), resume=True)).complete
+    assert (await batch(Graded(predicted, size=2), resume=True)).complete
+
+
 async def test_cancelled_it_leaves_a_folder_to_go_on_with(batch: Callable[..., Any], tmp_path: Path) -> None:
     suite = Suite(size=3)
     task = asyncio.ensure_future(batch(suite))
