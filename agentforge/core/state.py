@@ -156,7 +156,8 @@ class RunState(Frozen):
     explored: tuple[str, ...] = ()
     """Candidates that were searched around."""
     found: tuple[Edit, ...] = ()
-    """Plausible edits of the search engine, best first."""
+    """Plausible edits of the search engine, best first; those of a later search come after."""
+    searches: int = 0
     search_reasons: tuple[str, ...] = ()
     """Why the search ended or found nothing, the last one the deciding one."""
     candidate: Candidate | None = None
@@ -220,6 +221,14 @@ class RunState(Frozen):
         """Ids (or files, classes) of the tests that must go from failing to passing."""
         made = tuple(test for made in self.generated for test in made.test_ids)
         return self.task.target_tests + self.existing + made
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Tests, none of them a target, that failed with candidates of this run."""
+        refused = [attempt.refused for attempt in self.attempts if attempt.refused is not None]
+        failed = dict.fromkeys(test for one in refused for test in one.tests)
+        wanted = set(self.targets)
+        return tuple(test for test in failed if test not in wanted and test.partition("::")[0] not in wanted)
 
     @property
     def verified(self) -> bool:

@@ -6,6 +6,9 @@ from agentforge.core.gate import Verdict
 from agentforge.core.state import RunState
 from agentforge.orchestrator.workflow import Predicate
 
+SEARCHES = 3
+"""How often a run searches at most."""
+
 
 def verified(state: RunState) -> bool:
     return state.verified
@@ -32,6 +35,11 @@ def more_found(state: RunState) -> bool:
     return state.round + 1 < len(state.found)
 
 
+def worth_searching_again(state: RunState) -> bool:
+    """All plausible edits broke tests that the search had not watched: now it can watch them."""
+    return state.searches < SEARCHES and bool(state.broken)
+
+
 def legacy_pass(state: RunState) -> bool:
     """AgentForge's own pass predicate (III-E eq. 11), for comparison only: nothing that ships routes by it.
 
@@ -49,5 +57,6 @@ PREDICATES: tuple[Predicate, ...] = (
     nothing_executed_yet,
     not_stuck,
     more_found,
+    worth_searching_again,
     legacy_pass,
 )

@@ -89,6 +89,8 @@ class Diagnosis:
     lines: tuple[SuspiciousLine, ...]
     sources: Mapping[str, Source]
     reasons: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+    """Tests that candidates are known to break: screening runs them first among those that pass."""
 
 
 class SearchEngine:
@@ -113,6 +115,8 @@ class SearchEngine:
         self.reasons: list[str] = []
         self._retried: set[int] = set()
         self._kept: dict[Edit, float] = {}
+        self._refused: set[tuple[str, bytes]] = set()
+        self._guards: tuple[str, ...] = ()
 
     async def repair(
         self,
@@ -123,11 +127,17 @@ class SearchEngine:
         generated: Sequence[GeneratedTest] = (),
         baseline: TestReport | None = None,
         deadline: float | None = None,
+        *,
+        refused: Sequence[Changes] = (),
+        guards: Sequence[str] = (),
     ) -> SearchOutcome:
         """Search until a plausible candidate, near `deadline` (of `clock.monotonic`), or the candidates' end.
 
-        A part of the time is left for the gate that comes after.
+        A part of the time is left for the gate that comes after. `refused`: edits that it turned down
+        before; `guards`: tests that these broke, which are watched from now on.
         """
+        self._refused = {(path, file.data) for changes in refused for path, file in changes.items() if file}
+        self._guards = tuple(guards)
         start = self.clock.monotonic()
         end = deadline if deadline is not None else start + self.settings.time_limit_s
         diagnosis = await self.diagnose(environment, tree, issue, targets, generated, baseline, end)
@@ -171,7 +181,7 @@ class SearchEngine:
         explain: int,
     ) -> Observed:
         """The targets' own files; the related ones too where those hold too few passing tests."""
-        own = tuple(dict.fromkeys(test_file(test) for test in wanted))
+        own = tuple(dict.fromkeys(test_file(test) for test in (*wanted, *self._guards)))
         rest = tuple(path for path in files if path not in own)
         self.emit(SearchProgress(stage="observe", text=f"{len(own)} test files"))
         seen = await observe(
@@ -221,7 +231,9 @@ class SearchEngine:
         if targets and not lines:
             reasons.append("the failing tests run no line of the repository's own code")
         found = tuple(lines)
-        self.diagnosis = Diagnosis(tree, observed, targets, files, found, sources, tuple(reasons))
+        self.diagnosis = Diagnosis(
+            tree, observed, targets, files, found, sources, tuple(reasons), self._guards
+        )
         top = ", ".join(f"{line.path}:{line.line}" for line in found[:3])
         self.emit(SearchProgress(stage="localize", text=top or "; ".join(reasons)))
         return self.diagnosis
@@ -305,7 +317,12 @@ class SearchEngine:
         self.emit(SearchProgress(stage="screen", tried=len(self.verdicts), plausible=len(found)))
 
     def _plausible(self) -> list[Verdict]:
-        return [v for v in self.verdicts if v.verdict == "plausible"]
+        return [v for v in self.verdicts if v.verdict == "plausible" and not self._was_refused(v.edit)]
+
+    def _was_refused(self, edit: Edit) -> bool:
+        if not self._refused or self.diagnosis is None:
+            return False
+        return (edit.path, edit.apply(self.diagnosis.sources[edit.path].data)) in self._refused
 
     def outcome(self) -> SearchOutcome:
         """The best so far, at any time."""
@@ -371,10 +388,11 @@ def make_plan(diagnosis: Diagnosis) -> Plan:
     targets = sorted(diagnosis.targets, key=lambda t: (by_name[t].outcome == "timeout", by_name[t].cpu_s))
     near = {(line.path, line.line) for line in diagnosis.lines[:60]}
     passing = [o for o in observations if o.passed and o.test not in diagnosis.targets]
-    passing.sort(key=lambda o: (-overlap(o, near), o.cpu_s))
+    guards = set(diagnosis.guards)
+    passing.sort(key=lambda o: (o.test not in guards, -overlap(o, near), o.cpu_s))
     neighbours, spent = [], 0.0
     for seen in passing[:MAX_NEIGHBOURS]:
-        if overlap(seen, near) and spent + seen.cpu_s <= NEIGHBOUR_CPU_S:
+        if seen.test in guards or (overlap(seen, near) and spent + seen.cpu_s <= NEIGHBOUR_CPU_S):
             neighbours.append(seen.test)
             spent += seen.cpu_s
     own = sum(usual_s(by_name[t], passing) for t in targets)

@@ -38,13 +38,18 @@ async def search_edits(state: RunState, context: RunContext) -> Delta:
         state.generated,
         state.baseline,
         context.deadline,
+        refused=tuple(edit.changes or {} for edit in state.found),
+        guards=state.broken,
     )
     for reason in outcome.reasons:
         context.notice(f"search: {reason}")
     context.notice(f"search: {outcome.tried} candidates tried, {len(outcome.plausible)} plausible")
     _show_alternatives(context, outcome.plausible)
+    known = len(state.found)
+    new = (_edit(known + number, edit) for number, edit in enumerate(outcome.plausible[:MAX_PLAUSIBLE]))
     return {
-        "found": tuple(_edit(number, edit) for number, edit in enumerate(outcome.plausible[:MAX_PLAUSIBLE])),
+        "found": (*state.found, *new),
+        "searches": state.searches + 1,
         "search_reasons": tuple(outcome.reasons),
     }
 
@@ -70,8 +75,8 @@ NODES: tuple[Node[RunContext], ...] = (
     node(
         "search",
         search_edits,
-        "task environment existing targets baseline generated",
-        "found search_reasons",
+        "task environment existing targets baseline generated found searches broken",
+        "found searches search_reasons",
         needs="environment",
     ),
 )
