@@ -25,7 +25,7 @@ check: setup ## lint, format, types, import rules
 
 # Timing tests share two cores with their neighbours: what failed runs once more, alone, in plain sight.
 test: setup browser check ## everything: checks and all tests
-	$(PY) -m pytest -n 2 --dist loadgroup || { \
+	$(PY) -m pytest -n 2 --dist loadgroup --durations 25 || { \
 	  echo "make test: what failed above runs once more, alone"; \
 	  $(PY) -m pytest --last-failed --last-failed-no-failures none; }
 
