@@ -33,6 +33,8 @@ OBSERVE_MOST = 0.4
 """What observing takes of a short time at most, so that some is left to try candidates in."""
 ENOUGH_PASSING = 12
 """So many passing tests beside the targets are enough to localize with, and to judge candidates by."""
+RELATED_MIN_S = 20.0
+"""With less time left, tests of related files are not looked at."""
 BATCH_BUDGET_S = 25.0
 MAX_BATCH_BUDGET_S = 90.0
 STARTUPS_PER_BATCH = 5
@@ -196,6 +198,8 @@ class SearchEngine:
         passing = sum(o.passed for o in seen.observations)
         if not rest or not seen.observations or passing >= ENOUGH_PASSING:
             return seen
+        if self._left(deadline) < RELATED_MIN_S:  # what is left goes to candidates; the gate runs all tests
+            return seen
         self.emit(SearchProgress(stage="observe", text=f"{len(rest)} related test files"))
         budget = self._observe_budget(deadline) / 2
         more = await observe(self.sandbox, environment, tree, files=rest, targets=(), budget_s=budget)
@@ -205,8 +209,11 @@ class SearchEngine:
         self.diagnosis = Diagnosis(tree, Observed((), (), frozenset()), (), (), (), {}, (reason,))
         return self.diagnosis
 
+    def _left(self, deadline: float | None) -> float:
+        return self.settings.time_limit_s if deadline is None else deadline - self.clock.monotonic()
+
     def _observe_budget(self, deadline: float | None) -> float:
-        left = self.settings.time_limit_s if deadline is None else deadline - self.clock.monotonic()
+        left = self._left(deadline)
         return max(1.0, min(OBSERVE_MOST * left, max(OBSERVE_MIN_S, left * OBSERVE_SHARE)))
 
     def _localize(

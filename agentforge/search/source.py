@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
+from tokenize import detect_encoding
 
 LINE_END = re.compile(rb"\r\n|\r|\n")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -53,6 +55,8 @@ class Source:
     def __init__(self, path: str, data: bytes) -> None:
         if len(data) > MAX_SOURCE_BYTES or data.startswith(b"\xef\xbb\xbf"):
             raise ValueError(f"{path}: too large, or starts with a byte order mark")
+        if not data.isascii() and detect_encoding(BytesIO(data).readline)[0] != "utf-8":
+            raise ValueError(f"{path}: declares another encoding than UTF-8")
         self.path, self.data = path, data
         try:
             self.tree = ast.parse(data.decode("utf-8"))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
+from agentforge.config.settings import SandboxSettings, SearchSettings
 from agentforge.core.ports import JobResult
 from agentforge.core.report import Cause
 from agentforge.core.tree import Tree
+from agentforge.sandbox import DockerSandbox
 from agentforge.search.batch import Observation, Observed, observed_of, verdicts_of
-from agentforge.search.engine import Diagnosis, make_plan
+from agentforge.search.engine import Diagnosis, SearchEngine, make_plan
 from agentforge.search.facts import facts_of
 from agentforge.search.inside.supervisor import verdicts
 from agentforge.search.localize import SuspiciousLine
@@ -88,6 +91,23 @@ def test_targets_that_hang_leave_candidates_the_time_that_their_file_s_tests_tak
     seen = Observed(observations, (), frozenset())
     plan = make_plan(Diagnosis(Tree({}), seen, ("t.py::hangs",), ("t.py",), lines, {}))
     assert 1.8 < plan.cpu_s < 5
+
+
+class Stopped:
+    """A clock that stands."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 100.0
+
+
+@pytest.mark.parametrize(("left", "most"), [(20.0, 8.0), (60.0, 20.0), (600.0, 90.0), (0.5, 1.0)])
+def test_observing_leaves_the_better_part_of_a_short_time(left: float, most: float) -> None:
+    sandbox = DockerSandbox(SandboxSettings(), "test-search-records")
+    engine = SearchEngine(sandbox, SearchSettings(), lambda _: None, Stopped())
+    assert engine._observe_budget(100.0 + left) == pytest.approx(most)
 
 
 @pytest.mark.parametrize("between", ["\x0c", "# \u2028"])

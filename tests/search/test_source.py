@@ -108,7 +108,10 @@ def test_a_method_is_compiled_inside_its_class_with_mangled_names() -> None:
     assert "_B__x" in repr(hot[2]) or inner is not None
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"def f(:\n", b"\xef\xbb\xbfx = 1\n"])
+LATIN = b"# -*- coding: latin-1 -*-\nx = '\xc3\xa9'\n"
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"def f(:\n", b"\xef\xbb\xbfx = 1\n", LATIN])
 def test_what_cannot_be_read_is_refused(data: bytes) -> None:
     with pytest.raises((ValueError, SyntaxError)):
         Source("m.py", data)
