@@ -37,6 +37,7 @@ from agentforge.core.report import TestReport
 from agentforge.core.task import Issue, RepairTask, RepositoryRef
 from agentforge.core.tree import Tree
 from agentforge.evaluation.judge import ErrorClass, judge_program, judgement_of
+from agentforge.evaluation.suites.quixbugs import QuixBugs
 from agentforge.orchestrator.result import RunResult
 from agentforge.orchestrator.service import choose_workflow, run_fix
 from agentforge.orchestrator.solve import solve_problem
@@ -132,7 +133,8 @@ class Bench:
             run = await run_fix(task, settings, listener=lambda event: None)
         if run.state is None or run.state.best is None:
             return Judged(False, ErrorClass.EMPTY_OUTPUT.value, run)
-        changed = build(self.options.quixbugs, name, 1 - half).with_changes(run.state.best.candidate.changes)
+        changes = run.state.best.candidate.changes
+        changed = QuixBugs(self.options.quixbugs).judged_tree(name, 1 - half, changes)
         environment = await sandbox.prepare(changed, EnvironmentSpec())
         report = await sandbox.run_tests(environment, changed, TestRequest(targets=(test,), timeout_s=60))
         judgement = judgement_of(report)

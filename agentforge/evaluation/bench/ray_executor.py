@@ -104,8 +104,10 @@ class RayExecutor:
         except _ray().exceptions.RayError as error:
             if _is_loss(error):
                 logger.warning("trial %s was lost with its node: %s", spec.task.id, type(error).__name__)
-                return _lost(spec, error)
-            return infra(spec, f"Ray: {error}"[:300], type(error).__name__)
+                return _unaccounted(spec, infra(spec, f"lost with its node: {error}"[:300], LOST))
+            outcome = infra(spec, f"Ray: {error}"[:300], type(error).__name__)
+            begun = isinstance(error, _ray().exceptions.RayTaskError)
+            return _unaccounted(spec, outcome) if begun else outcome
         try:
             await asyncio.to_thread(_bring_home, record, spec)
         except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, RecordError) as error:
@@ -150,9 +152,9 @@ def _stop(reference: ObjectRef[Any]) -> None:
     ray.wait([reference], timeout=HEARD_S)
 
 
-def _lost(spec: TrialSpec, error: Exception) -> TrialOutcome:
+def _unaccounted(spec: TrialSpec, outcome: TrialOutcome) -> TrialOutcome:
+    """Nobody can say what it had paid."""
     limit = spec.settings.limits.max_cost_usd if spec.settings.model.configured else 0.0
-    outcome = infra(spec, f"lost with its node: {error}"[:300], LOST)
     return outcome.model_copy(update={"cost_usd": limit})
 
 

@@ -304,7 +304,8 @@ class Batch:
 
     def _priced(self, spec: TrialSpec, outcome: TrialOutcome) -> TrialOutcome:
         """A trial that broke down was paid for all the same: its run's record says how much."""
-        if outcome.status != "infra" or outcome.calls or outcome.extra.get("fault") == LOST:
+        told = outcome.calls or outcome.cost_usd is not None or outcome.extra.get("fault") == LOST
+        if outcome.status != "infra" or told:
             return outcome
         return outcome.model_copy(update=_spend(self.folder.path, spec.run_id))
 

@@ -74,14 +74,17 @@ async def test_a_record_that_cannot_be_kept_is_no_end_of_the_batch(
 
 
 @pytest.mark.parametrize("limit", [0.5, None])
-async def test_a_lost_trial_is_charged_its_whole_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float | None
+@pytest.mark.parametrize("kind", ["WorkerCrashedError", "RayTaskError"])
+async def test_a_trial_that_broke_down_on_its_node_is_charged_its_whole_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float | None, kind: str
 ) -> None:
     ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
     async def remote(self: RayExecutor, spec: TrialSpec) -> tuple[TrialOutcome, bytes]:
-        raise ray.exceptions.WorkerCrashedError
+        error = getattr(ray.exceptions, kind)
+        raise error("f", "trace", ValueError("x")) if kind == "RayTaskError" else error
 
     monkeypatch.setattr(RayExecutor, "_remote", remote)
     outcome = await RayExecutor(1).run(spec_in(tmp_path, limit), unheard)
-    assert (outcome.status, outcome.cost_usd, outcome.extra["fault"]) == ("infra", limit, "node_lost")
+    fault = "node_lost" if kind == "WorkerCrashedError" else kind
+    assert (outcome.status, outcome.cost_usd, outcome.extra["fault"]) == ("infra", limit, fault)
