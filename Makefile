@@ -30,7 +30,7 @@ test: setup browser check ## everything: checks and all tests
 	  $(PY) -m pytest --last-failed --last-failed-no-failures none; }
 
 faults: setup ## every fault of the matrix, not the share that runs in `make test`
-	AGENTFORGE_FAULTS=all $(PY) -m pytest -n 2 tests/faults
+	AGENTFORGE_FAULTS=all $(PY) -m pytest -n 2 tests/faults tests/orchestrator/test_resume.py
 
 quick: setup ## tests that need no container engine
 	$(PY) -m pytest -n 2 -m "not docker and not slow"

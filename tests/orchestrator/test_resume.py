@@ -33,6 +33,10 @@ PACE_S = 0.25
 ANSWERS = {"planner": PLAN, "coder": WRONG, "tester": TESTS, "debugger": RIGHT, "critic": PASS}
 
 
+ALL = os.environ.get("AGENTFORGE_FAULTS") == "all"
+"""`make faults`: every boundary (of one beyond the last nothing is killed), and more series."""
+
+
 def answer(body: Body) -> Reply:
     """Whoever asks again is answered again: how often it was asked is what the tests look at."""
     return Reply(ANSWERS[str(body["_agent"])], first_delay_s=PACE_S)
@@ -132,7 +136,7 @@ def starts(events: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("boundary", [1, 5, 9])
+@pytest.mark.parametrize("boundary", range(25) if ALL else [1, 5, 9])
 def test_killed_at_a_boundary_of_nodes(
     boundary: int,
     model: ScriptedModel,
@@ -148,7 +152,7 @@ def test_killed_at_a_boundary_of_nodes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [7])
+@pytest.mark.parametrize("seed", [7, 11, 23, 42] if ALL else [7])
 def test_killed_again_and_again_at_random_instants(
     seed: int,
     model: ScriptedModel,
