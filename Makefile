@@ -2,7 +2,7 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup browser demo test check faults quick clean
+.PHONY: help setup browser demo test check exhaustive faults quick clean
 
 help: ## what each target does
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -29,8 +29,11 @@ test: setup browser check ## everything: checks and all tests
 	  echo "make test: what failed above runs once more, alone"; \
 	  $(PY) -m pytest --last-failed --last-failed-no-failures none; }
 
-faults: setup ## every fault of the matrix, not the share that runs in `make test`
-	AGENTFORGE_FAULTS=all $(PY) -m pytest -n 2 tests/faults tests/orchestrator/test_resume.py
+exhaustive: setup browser ## all tests, with the cases that `make test` leaves out
+	AGENTFORGE_TESTS=all $(PY) -m pytest -n 2 --dist loadgroup --durations 25
+
+faults: setup ## every fault of the matrix, and a kill at every boundary of a run
+	AGENTFORGE_TESTS=all $(PY) -m pytest -n 2 tests/faults tests/orchestrator/test_resume.py
 
 quick: setup ## tests that need no container engine
 	$(PY) -m pytest -n 2 -m "not docker and not slow"

@@ -1,13 +1,12 @@
 """What an endpoint can do to a run: every fault by its name, through the whole of `agentforge fix`.
 
-In the everyday suite every fourth fault runs; `AGENTFORGE_FAULTS=all` (`make faults`) runs them all.
+In the everyday suite every fourth fault runs; `make faults` runs them all.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from tests.support.model_server import (
     out_of_quota,
     rate_limited,
 )
+from tests.support.sampling import everyday
 
 pytestmark = pytest.mark.docker
 
@@ -178,12 +178,7 @@ FAULTS = (
 )  # fmt: skip
 
 
-def chosen() -> list[Fault]:
-    every = 1 if os.environ.get("AGENTFORGE_FAULTS") == "all" else SHARE
-    return [fault for place, fault in enumerate(FAULTS) if place % every == 0]
-
-
-@pytest.mark.parametrize("fault", chosen(), ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", everyday(FAULTS, SHARE), ids=lambda fault: fault.name)
 def test_an_endpoint_s_fault_is_survived_or_named(fault: Fault, rig: Callable[..., Rig]) -> None:
     first = iter([fault.reply])
 

@@ -24,6 +24,7 @@ from tests.orchestrator.test_ablations import DONE, READ, RUN
 from tests.orchestrator.test_five_agents import PASS
 from tests.orchestrator.test_mars import bank, check, draft
 from tests.support.model_server import Body, ScriptedModel
+from tests.support.sampling import everyday
 
 __all__ = ["bank"]
 
@@ -170,7 +171,7 @@ CASES += [(name, "problem") for name in ("codesim", "paircoder", *AGENTFORGE, *B
 """On the repository these are in `test_ablations.py`."""
 
 
-@pytest.mark.parametrize(("workflow", "subject"), CASES)
+@pytest.mark.parametrize(("workflow", "subject"), everyday(CASES, 3))
 async def test_golden_trace(
     workflow: str, subject: str, bank: Path, configure: Callable[..., Any], fix: Callable[..., Any]
 ) -> None:

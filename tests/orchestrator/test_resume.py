@@ -27,14 +27,11 @@ from agentforge.orchestrator.store import RunRecord, RunStore
 from tests.orchestrator.conftest import ISSUE, Fix
 from tests.orchestrator.test_five_agents import PASS, PLAN, RIGHT, TESTS, WRONG
 from tests.support.model_server import Body, Reply, ScriptedModel
+from tests.support.sampling import ALL
 
 pytestmark = pytest.mark.docker
 PACE_S = 0.25
 ANSWERS = {"planner": PLAN, "coder": WRONG, "tester": TESTS, "debugger": RIGHT, "critic": PASS}
-
-
-ALL = os.environ.get("AGENTFORGE_FAULTS") == "all"
-"""`make faults`: every boundary (of one beyond the last nothing is killed), and more series."""
 
 
 def answer(body: Body) -> Reply:
@@ -136,7 +133,7 @@ def starts(events: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("boundary", range(25) if ALL else [1, 5, 9])
+@pytest.mark.parametrize("boundary", range(25) if ALL else [1, 5, 9])  # beyond the last nothing is killed
 def test_killed_at_a_boundary_of_nodes(
     boundary: int,
     model: ScriptedModel,

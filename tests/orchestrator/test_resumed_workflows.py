@@ -18,6 +18,7 @@ from tests.orchestrator.test_golden_traces import Answers
 from tests.orchestrator.test_mars import bank
 from tests.orchestrator.test_resume import command, events_of, finish, kill_when, own, paid
 from tests.support.model_server import Body, Reply, ScriptedModel
+from tests.support.sampling import everyday
 
 __all__ = ["bank"]
 
@@ -68,11 +69,14 @@ def answering(kind: type[Answers]) -> Callable[[Body], Reply]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("workflow", "kind", "call", "within"),
-    [
-        ("execugraph", Answers, 3, "review"),
-        ("auditcoder", Responsible, 3, "implement"),
-        ("relay", Answers, 4, "team"),
-    ],
+    everyday(
+        [
+            ("auditcoder", Responsible, 3, "implement"),
+            ("execugraph", Answers, 3, "review"),
+            ("relay", Answers, 4, "team"),
+        ],
+        3,
+    ),
 )
 async def test_killed_inside_a_node(
     workflow: str,
