@@ -18,7 +18,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from agentforge.config.load import load_settings
 from agentforge.core.errors import AgentForgeError, EnvironmentFault, RecordError, UsageError
@@ -108,6 +108,9 @@ class RayExecutor:
             outcome = infra(spec, f"Ray: {error}"[:300], type(error).__name__)
             begun = isinstance(error, _ray().exceptions.RayTaskError)
             return _unaccounted(spec, outcome) if begun else outcome
+        except ValidationError as error:
+            what = f"the node's answer is no outcome of a trial: {error.errors()[0]['msg']}"
+            return _unaccounted(spec, infra(spec, what, type(error).__name__))
         try:
             await asyncio.to_thread(_bring_home, record, spec)
         except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, RecordError) as error:

@@ -74,13 +74,15 @@ async def test_a_record_that_cannot_be_kept_is_no_end_of_the_batch(
 
 
 @pytest.mark.parametrize("limit", [0.5, None])
-@pytest.mark.parametrize("kind", ["WorkerCrashedError", "RayTaskError"])
+@pytest.mark.parametrize("kind", ["WorkerCrashedError", "RayTaskError", "ValidationError"])
 async def test_a_trial_that_broke_down_on_its_node_is_charged_its_whole_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float | None, kind: str
 ) -> None:
     ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
     async def remote(self: RayExecutor, spec: TrialSpec) -> tuple[TrialOutcome, bytes]:
+        if kind == "ValidationError":
+            return TrialOutcome.model_validate({"artifacts": {"../../trials.jsonl": b""}}), b""
         error = getattr(ray.exceptions, kind)
         raise error("f", "trace", ValueError("x")) if kind == "RayTaskError" else error
 
