@@ -40,6 +40,8 @@ MAX_BATCH_BUDGET_S = 90.0
 STARTUPS_PER_BATCH = 5
 """A batch lasts at least so many times what its own start costs: imports and collection."""
 MAX_BATCH = 1500
+MAX_SILENT = 3
+"""So many batches one after the other without any verdict end the search: the next ones give none either."""
 MAX_NEIGHBOURS = 80
 NEIGHBOUR_CPU_S = 0.8
 CHILD_CPU_S = 0.06
@@ -248,20 +250,27 @@ class SearchEngine:
     async def _search(self, environment: Environment, diagnosis: Diagnosis, end: float) -> None:
         plan = make_plan(diagnosis)
         stream, pairs = candidates(diagnosis, self.settings.max_lines), Pairs(diagnosis.sources)
-        size = self.settings.batch_size
-        while len(self.verdicts) < self.settings.max_candidates:
-            if end - self.clock.monotonic() <= 1:
+        size, silent = self.settings.batch_size, 0
+        while (room := self.settings.max_candidates - len(self.verdicts)) > 0:
+            if end - self.clock.monotonic() - diagnosis.observed.startup_s <= 1:
                 self.reasons.append("the time limit was reached")
                 return
-            batch = await asyncio.to_thread(take, stream, size)
-            late = not batch or len(self.verdicts) + len(batch) >= PAIRS_AFTER
-            share = max(20, size // PAIRS_SHARE) if batch else size
-            batch += await asyncio.to_thread(pairs.take, self.verdicts, share) if late else []
+            count = min(size, room)
+            late = len(self.verdicts) + count >= PAIRS_AFTER
+            singles = count - count // PAIRS_SHARE if late else count
+            batch = await asyncio.to_thread(take, stream, singles)
+            if late or not batch:
+                batch += await asyncio.to_thread(pairs.take, self.verdicts, count - len(batch))
             if not batch:
                 self.reasons.append("every candidate was tried")
                 await self._retry_slow(environment, diagnosis, plan, end, least=0)
                 return
+            before = len(self.verdicts)
             await self._screen_all(environment, diagnosis, batch, plan, end)
+            silent = silent + 1 if len(self.verdicts) == before else 0
+            if silent == MAX_SILENT:
+                self.reasons.append("batches of candidates gave no verdict")
+                return
             if not self._plausible():
                 await self._retry_slow(environment, diagnosis, plan, end, least=1)
             if self._plausible():
@@ -305,7 +314,6 @@ class SearchEngine:
             if self._plausible():
                 return
             if not verdicts:
-                self.reasons.append("a batch of candidates gave no verdict")
                 return
 
     async def _compare(self, environment: Environment, diagnosis: Diagnosis, end: float) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from agentforge.config.settings import SandboxSettings, SearchSettings
-from agentforge.core.ports import JobResult
+from agentforge.core.ports import Job, JobResult
 from agentforge.core.report import Cause
 from agentforge.core.tree import Tree
 from agentforge.sandbox import DockerSandbox
 from agentforge.search.batch import Observation, Observed, observed_of, verdicts_of
 from agentforge.search.engine import Diagnosis, SearchEngine, make_plan
 from agentforge.search.facts import facts_of
+from agentforge.search.inside.processes import MAX_VERDICT_BYTES
+from agentforge.search.inside.server import MAX_OUT_BYTES, Server
 from agentforge.search.inside.supervisor import verdicts
 from agentforge.search.localize import SuspiciousLine
 from agentforge.search.source import Edit, Source
@@ -72,13 +76,23 @@ def test_verdicts_out_of_shape_are_dropped() -> None:
     assert [v.edit for v in verdicts_of(edits, told(*records))] == [edits[2]]
 
 
-def test_the_supervisor_reads_on_after_lines_that_are_no_records(tmp_path: object) -> None:
+def test_the_supervisor_reads_on_after_lines_that_are_no_records(tmp_path: Path) -> None:
     out = f"{tmp_path}/search.jsonl"
     with open(out, "wb") as file:
         file.write(
             b'{"id": 1, "v": "failed"}\n\xff\n7\n{"id": 2}\n{"id": [], "v": 1}\n{"id": 3, "v": "broke"}\n'
         )
     assert verdicts(out) == {1: "failed", 3: "broke"}
+
+
+def test_work_ends_before_the_answers_are_too_many_to_be_fetched(tmp_path: Path) -> None:
+    out = tmp_path / "search.jsonl"
+    spec = {"root": "/", "out": str(out), "started": time.monotonic(), "slack_s": 60.0, "budget_s": 60.0}
+    server = Server(spec, [], [])
+    assert not server.late()
+    out.write_bytes(b"x" * (MAX_OUT_BYTES + 1))
+    assert server.late()
+    assert Job(argv=("x",)).max_result_bytes > MAX_OUT_BYTES + MAX_VERDICT_BYTES
 
 
 def test_targets_that_hang_leave_candidates_the_time_that_their_file_s_tests_take() -> None:

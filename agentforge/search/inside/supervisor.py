@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from .processes import Write, become_subreaper, fork, in_child, reap
-from .server import Server, collect
+from .server import Server, collect, full
 
 Spec = dict[str, Any]
 
@@ -56,7 +56,7 @@ def serve_cold(spec: Spec) -> None:
     if "plausible" in verdicts(spec["out"]).values():
         deadline = min(deadline, time.monotonic() + spec["cold_grace_s"])
     for candidate in spec["cold"]:
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or full(spec["out"]):
             return
         path = os.path.join(spec["root"], candidate["path"])
         with open(path, "rb") as source:
