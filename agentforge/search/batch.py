@@ -159,15 +159,18 @@ async def observe(
     targets: Sequence[str],
     budget_s: float,
     explain: int = 0,
+    guards: Sequence[str] = (),
 ) -> Observed:
     """Run every test of `files` alone, twice: for its outcome, and for the lines it runs.
 
+    The order is `targets`, `guards`, then the rest, until the budget is spent.
     The first `explain` targets run once more, where they fail, for the values they fail with.
     """
     spec = {
         "mode": "observe",
         "files": list(files),
         "targets": list(targets),
+        "guards": list(guards),
         "test_cpu_s": OBSERVED_TEST_CPU_S,
         "hung_cpu_s": HUNG_TEST_CPU_S,
         "explain": explain,

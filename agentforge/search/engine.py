@@ -196,6 +196,7 @@ class SearchEngine:
             targets=wanted,
             budget_s=self._observe_budget(deadline),
             explain=explain,
+            guards=self._guards,
         )
         passing = sum(o.passed for o in seen.observations)
         if not rest or not seen.observations or passing >= ENOUGH_PASSING:

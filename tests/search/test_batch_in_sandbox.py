@@ -234,6 +234,7 @@ async def test_observation_tells_outcomes_lines_and_frames(
         make_tree({"m.py": OBSERVED, "test_m.py": TEST_OBSERVED}),
         files=["test_m.py"],
         targets=["test_m.py::test_f"],
+        guards=["test_m.py::test_g"],
         budget_s=20,
     )
     by_name = {o.test: o for o in seen.observations}
@@ -244,7 +245,7 @@ async def test_observation_tells_outcomes_lines_and_frames(
     assert by_name["test_m.py::test_ok"].lines["m.py"] == (1, 2, 4)
     assert hung.outcome == "timeout"
     assert set(hung.lines["m.py"]) >= {8, 9}
-    assert seen.observations[0].test == "test_m.py::test_f"
+    assert [o.test[-6:] for o in seen.observations] == ["test_f", "test_g", "est_ok"], "targets, guards, rest"
 
 
 async def test_modules_that_tests_import_late_are_patched_too(

@@ -66,7 +66,9 @@ class Server:
         self.emit(head)
         gc.freeze()
         first = self.matching(self.spec["targets"])
-        for test in first + self.others_by_nearness(first):
+        for test in dict.fromkeys(
+            [*first, *self.matching(self.spec["guards"]), *self.others_by_nearness(first)]
+        ):
             if self.late():
                 return
             record = self.observed(test, test in first)
