@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from agentforge.core.base import Frozen
 from agentforge.core.chat import Spend
-from agentforge.core.errors import AgentForgeError
+from agentforge.core.errors import AgentForgeError, ExitCode
 from agentforge.core.events import EventBase
 from agentforge.core.state import RunState
 
@@ -89,6 +89,8 @@ def node(
 
 class UndeclaredAccessError(AgentForgeError):
     """A node touched a field outside its contract: a defect in the node, not in the input."""
+
+    exit_code = ExitCode.DEFECT
 
 
 class StateView:

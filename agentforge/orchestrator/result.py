@@ -82,6 +82,7 @@ class Cut(Frozen):
 
 _MISSING = re.compile(r"No module named '(?P<module>[A-Za-z0-9_]+)")
 _OUTCOMES = {
+    ExitCode.DEFECT: "defect",
     ExitCode.USAGE: "usage",
     ExitCode.ENVIRONMENT: "environment",
     ExitCode.MODEL: "model",

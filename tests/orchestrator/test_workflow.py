@@ -21,6 +21,7 @@ from agentforge.orchestrator import nodes as node_modules
 from agentforge.orchestrator import predicates, wiring
 from agentforge.orchestrator.engine import execute
 from agentforge.orchestrator.node import Node, Share, UndeclaredAccessError
+from agentforge.orchestrator.result import ending_of_error
 from agentforge.orchestrator.wiring import PREDICATES
 from agentforge.orchestrator.workflow_load import load_workflow, shipped_workflows
 
@@ -197,3 +198,8 @@ async def test_the_deadline_is_checked_before_each_node(tmp_path: Path) -> None:
     path = write(tmp_path, "  - {from: one, to: end}\n")
     with pytest.raises(LimitReached, match="time limit"):
         await run_nodes(path, [node("one", {"explanation"}, {})], remaining=0.0)
+
+
+def test_a_broken_contract_is_a_defect_of_ours_not_a_repair_that_failed() -> None:
+    ending = ending_of_error(UndeclaredAccessError("node 'x' reads 'y' without declaring it"))
+    assert (ending.outcome, ending.exit_code) == ("defect", 70)
