@@ -30,10 +30,10 @@ test: setup browser check ## everything: checks and all tests
 	  $(PY) -m pytest --last-failed --last-failed-no-failures none; }
 
 exhaustive: setup browser ## all tests, with the cases that `make test` leaves out
-	AGENTFORGE_TESTS=all $(PY) -m pytest -n 2 --dist loadgroup --durations 25
+	EXHAUSTIVE_TESTS=1 $(PY) -m pytest -n 2 --dist loadgroup --durations 25
 
 faults: setup ## every fault of the matrix, and a kill at every boundary of a run
-	AGENTFORGE_TESTS=all $(PY) -m pytest -n 2 tests/faults tests/orchestrator/test_resume.py
+	EXHAUSTIVE_TESTS=1 $(PY) -m pytest -n 2 tests/faults tests/orchestrator/test_resume.py
 
 quick: setup ## tests that need no container engine
 	$(PY) -m pytest -n 2 -m "not docker and not slow"

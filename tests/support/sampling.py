@@ -8,7 +8,7 @@ from typing import TypeVar
 
 Case = TypeVar("Case")
 
-ALL = os.environ.get("AGENTFORGE_TESTS") == "all"
+ALL = os.environ.get("EXHAUSTIVE_TESTS") == "1"
 """Set by `make exhaustive` and `make faults`."""
 
 
