@@ -74,14 +74,18 @@ class Container:
         workdir: str = "/",
         environment: Mapping[str, str] | None = None,
         user: str = USER,
+        errors: Sink | None = None,
     ) -> Ended:
-        """Run a command under `timeout` inside and a deadline outside; `sink` gets its output.
+        """Run a command under `timeout` inside and a deadline outside; `sink` gets its output,
+        `errors` what of it went to standard error: of two streams at once the order is anybody's guess.
 
         Ends when the command ends, even if a child of it keeps the output open.
         """
         limited = ["timeout", "-k", "2", f"{timeout_s:.3f}", *argv]
         started = time.monotonic()
-        process = self.process(limited, sink, workdir=workdir, environment=environment, user=user)
+        process = self.process(
+            limited, sink, workdir=workdir, environment=environment, user=user, errors=errors
+        )
         code, killed = process.wait(started + timeout_s + HOST_GRACE_S, self.kill)
         return Ended(code, time.monotonic() - started, killed)
 
@@ -95,6 +99,7 @@ class Container:
         user: str = USER,
         stdin: bool = False,
         on_end: Callable[[], object] | None = None,
+        errors: Sink | None = None,
     ) -> Process:
         """Start a command and come back at once; whoever starts it limits its time."""
         return Process(
@@ -107,6 +112,7 @@ class Container:
             environment=environment,
             stdin=stdin,
             on_end=on_end,
+            errors=errors,
         )
 
     def counters(self) -> Counters:

@@ -176,18 +176,13 @@ class Executor:
         junit: bytes | None = None
         with self._container(environment, tree, {}, guard) as box:
             with self._output("tests") as output:
-
-                def sink(chunk: bytes) -> None:
-                    output.write(chunk)
-                    if reader is not None:
-                        reader.write(chunk)
-
                 ended = box.run(
                     environment.test_command,
-                    sink,
+                    output.write,
                     timeout_s=request.timeout_s,
                     workdir=workdir,
                     environment=ENVIRONMENT,
+                    errors=reader.write if reader is not None else None,
                 )
             seen = self._circumstances(box, ended, request.timeout_s, output)
             if environment.junit and seen.container_running:

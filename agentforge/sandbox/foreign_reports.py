@@ -92,7 +92,8 @@ _WORDS = {
 
 
 class UnittestOutput:
-    """Reads `unittest -v` (and Django's `test -v 2`) line by line as it arrives."""
+    """Reads `unittest -v` (and Django's `test -v 2`) line by line as it arrives, from standard error:
+    what tests print stands on the other stream, and could come in between at any place."""
 
     def __init__(self, module_path: Callable[[str], str]) -> None:
         self.found = Found()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.25
 _SETTLE_S = 0.005
 _DRAIN_S = 0.5
+_STDERR = 2
 
 Sink = Callable[[bytes], object]
 
@@ -24,8 +25,8 @@ Sink = Callable[[bytes], object]
 class Process:
     """A started exec. A thread drains its output into `sink`, then calls `on_end`.
 
-    With `stdin` the process waits for what `send` gives it. Raises `SandboxLost` when the container
-    is not running any more.
+    `errors` gets what went to standard error once more. With `stdin` the process waits for what `send`
+    gives it. Raises `SandboxLost` when the container is not running any more.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Process:
         environment: Mapping[str, str] | None = None,
         stdin: bool = False,
         on_end: Callable[[], object] | None = None,
+        errors: Sink | None = None,
     ) -> None:
         self._api = api
         self._socket: Any = None
@@ -54,17 +56,17 @@ class Process:
                 stdin=stdin,
             )
             self._id: str = created["Id"]
-            stream = self._attached()
+            stream = self._attached(errors)
         self._reader = _Reader(stream, sink, on_end)
 
-    def _attached(self) -> Iterator[bytes]:
+    def _attached(self, errors: Sink | None) -> Iterator[bytes]:
         from docker.utils.socket import frames_iter
 
         reading = self._api.exec_start(self._id, socket=True)
         # docker-py hands out the reading half of a socket; the whole one is beneath.
         self._socket = getattr(reading, "_sock", reading)
         frames: Iterator[tuple[int, bytes]] = frames_iter(reading, tty=False)  # type: ignore[no-untyped-call]
-        return _closing(reading, frames)
+        return _closing(reading, frames, errors)
 
     def send(self, data: bytes) -> None:
         """Write to the standard input of a process that was started with `stdin`."""
@@ -168,10 +170,12 @@ class _Reader:
                 self._on_end()
 
 
-def _closing(reading: Any, frames: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
+def _closing(reading: Any, frames: Iterator[tuple[int, bytes]], errors: Sink | None) -> Iterator[bytes]:
     """The frames' data. The engine took over a connection that no pool gets back: all of it is closed."""
     try:
-        for _, data in frames:
+        for stream, data in frames:
+            if errors is not None and stream == _STDERR:
+                errors(data)
             yield data
     finally:
         for part in (getattr(reading, "_response", reading), getattr(reading, "_sock", reading)):

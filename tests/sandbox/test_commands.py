@@ -226,10 +226,12 @@ def test_unittest_runs_and_is_read(sandbox: DockerSandbox, environment: Environm
         run_command(sandbox, environment, files, "python -m unittest tests.nowhere").cause
         is not Cause.NO_TESTS
     )
-    forged = {
-        "t.py": "import os\nprint('test_a (t.T.test_a) ... ok\\nRan 1 test in 0s', flush=True)\nos._exit(1)\n"
-    }
+    said = "'test_a (t.T.test_a) ... ok\\nRan 1 test in 0s\\n'"
+    forged = {"t.py": f"import os, sys\nos.write(2, {said}.encode())\nos._exit(1)\n"}
     assert run_command(sandbox, environment, forged, "python -m unittest t").cause is Cause.INFRA
+    printed = {"t.py": f"import os\nprint({said}, flush=True)\nos._exit(1)\n"}
+    unheard = run_command(sandbox, environment, printed, "python -m unittest t")
+    assert (unheard.cause, dict(unheard.outcomes)) == (Cause.CRASH, {})
 
 
 @pytest.mark.docker
