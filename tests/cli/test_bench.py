@@ -160,7 +160,13 @@ def check_record(out: Path, rows: list[dict[str, Any]]) -> None:
     assert (out / "runs" / row["run_id"] / "run.json").exists()
     assert b"4 - n" in (out / "artifacts" / "triple" / "trial-0" / "patch.diff").read_bytes()
     manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["self_check"] == {"suite": "json", "references": 2, "mutants": 2, "problems": []}
+    assert manifest["self_check"] == {
+        "suite": "json",
+        "references": 2,
+        "mutants": 2,
+        "problems": [],
+        "tasks": ["double", "triple"],
+    }
     assert len(manifest["sessions"]) == 3
     for key in ("config_hash", "harness", "dataset_hash", "workflow_hash"):
         assert row[key] == manifest["identity"][key]
