@@ -157,7 +157,8 @@ class RunState(Frozen):
     """Candidates that were searched around."""
     found: tuple[Edit, ...] = ()
     """Plausible edits of the search engine, best first; those of a later search come after."""
-    searches: int = 0
+    watched: tuple[str, ...] = ()
+    """Tests, broken by earlier edits, that the last search watched."""
     search_reasons: tuple[str, ...] = ()
     """Why the search ended or found nothing, the last one the deciding one."""
     candidate: Candidate | None = None

@@ -6,9 +6,6 @@ from agentforge.core.gate import Verdict
 from agentforge.core.state import RunState
 from agentforge.orchestrator.workflow import Predicate
 
-SEARCHES = 3
-"""How often a run searches at most."""
-
 
 def verified(state: RunState) -> bool:
     return state.verified
@@ -36,8 +33,8 @@ def more_found(state: RunState) -> bool:
 
 
 def worth_searching_again(state: RunState) -> bool:
-    """All plausible edits broke tests that the search had not watched: now it can watch them."""
-    return state.searches < SEARCHES and bool(state.broken)
+    """The plausible edits broke tests that the search had not watched: now it can watch them."""
+    return not set(state.broken) <= set(state.watched)
 
 
 def legacy_pass(state: RunState) -> bool:

@@ -49,7 +49,7 @@ async def search_edits(state: RunState, context: RunContext) -> Delta:
     new = (_edit(known + number, edit) for number, edit in enumerate(outcome.plausible[:MAX_PLAUSIBLE]))
     return {
         "found": (*state.found, *new),
-        "searches": state.searches + 1,
+        "watched": state.broken,
         "search_reasons": tuple(outcome.reasons),
     }
 
@@ -75,8 +75,8 @@ NODES: tuple[Node[RunContext], ...] = (
     node(
         "search",
         search_edits,
-        "task environment existing targets baseline generated found searches broken",
-        "found searches search_reasons",
+        "task environment existing targets baseline generated found broken",
+        "found watched search_reasons",
         needs="environment",
     ),
 )
